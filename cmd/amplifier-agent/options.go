@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"amplifier-agent/pipeline/config"
+	"amplifier-agent/routes/chat"
+)
+
+// Defaults of the contract (http-face.md, "Environment configuration").
+const (
+	defaultBind  = "127.0.0.1"
+	defaultPort  = 9099
+	defaultKey   = "local-dev-secret"
+	defaultModel = "amplifier"
+	envPrefix    = "AMPLIFIER_AGENT_HTTP_"
+)
+
+// serveOptions is how a server is to run, from flags, then the environment, then defaults (rulings 4).
+type serveOptions struct {
+	bind      string
+	port      int
+	key       string
+	modelID   string
+	workspace string
+	derived   bool // workspace comes from the working directory
+	config    string
+	logLevel  string
+	stream    chat.StreamDefault
+	demo      bool
+}
+
+// serveFlags are the flags as given; unset ones do not count.
+type serveFlags struct {
+	serveOptions
+}
+
+func (f *serveFlags) register(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringVar(&f.bind, "bind", defaultBind, "address to listen on ($"+envPrefix+"BIND)")
+	fs.IntVar(&f.port, "port", defaultPort, "port to listen on, 0 for any free one ($"+envPrefix+"PORT)")
+	fs.StringVar(&f.key, "api-key", defaultKey, "bearer key that clients must send ($"+envPrefix+"API_KEY)")
+	fs.StringVar(&f.workspace, "workspace", "", "workspace slug (default derived from the working directory; $"+envPrefix+"WORKSPACE)")
+	fs.StringVar(&f.modelID, "model-id", defaultModel, "model label of every response ($"+envPrefix+"MODEL_ID)")
+	fs.StringVar(&f.config, "config", "", "host config file; it must exist ($"+envPrefix+"CONFIG_PATH)")
+	fs.StringVar(&f.logLevel, "log-level", "info", "debug, info, warning, error or critical")
+	fs.BoolVar(&f.demo, "demo", false, "use the built-in gateway simulator as the upstream: no key, no network")
+}
+
+// resolve settles each option.
+func (f *serveFlags) resolve(c *cobra.Command, env func(string) string) (o serveOptions, err error) {
+	set := c.Flags().Changed
+	pick := func(flag, given, fallback string, names ...string) string {
+		if set(flag) {
+			return given
+		}
+		for _, name := range names {
+			if v := strings.TrimSpace(env(name)); v != "" {
+				return v
+			}
+		}
+		return fallback
+	}
+	o.demo = f.demo
+	o.logLevel = f.logLevel
+	o.bind = pick("bind", f.bind, defaultBind, envPrefix+"BIND")
+	o.key = pick("api-key", f.key, defaultKey, envPrefix+"API_KEY")
+	o.modelID = pick("model-id", f.modelID, defaultModel, envPrefix+"MODEL_ID")
+	o.port = f.port
+	if v := env(envPrefix + "PORT"); !set("port") && v != "" {
+		if o.port, err = strconv.Atoi(strings.TrimSpace(v)); err != nil {
+			o.port = defaultPort // the contract's word for a port that is no number
+		}
+	}
+	if o.port < 0 || o.port > 65535 {
+		return o, fmt.Errorf("port %d: use 0 to 65535", o.port)
+	}
+	if o.workspace = strings.TrimSpace(pick("workspace", f.workspace, "", envPrefix+"WORKSPACE", "AMPLIFIER_AGENT_WORKSPACE")); o.workspace == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return o, fmt.Errorf("working directory: %w", err)
+		}
+		o.workspace, o.derived = config.Workspace(dir), true
+	}
+	if err := config.CheckWorkspace(o.workspace); err != nil {
+		return o, err
+	}
+	if o.config, err = configFile(pick("config", f.config, "", envPrefix+"CONFIG_PATH", "AMPLIFIER_AGENT_CONFIG")); err != nil {
+		return o, err
+	}
+	o.stream = chat.StreamDefault(pick("", "", string(chat.StreamAuto), envPrefix+"STREAM_DEFAULT"))
+	switch o.stream {
+	case chat.StreamAuto, chat.StreamSSE, chat.StreamJSON:
+	default:
+		return o, fmt.Errorf("%sSTREAM_DEFAULT=%q: use auto, sse or json", envPrefix, o.stream)
+	}
+	if o.key == "" {
+		return o, fmt.Errorf("the API key must not be empty: set --api-key or %sAPI_KEY", envPrefix)
+	}
+	if o.key == defaultKey && !loopback(o.bind) {
+		return o, fmt.Errorf("refusing to listen on %s with the default API key: set --api-key or %sAPI_KEY", o.bind, envPrefix)
+	}
+	return o, nil
+}
+
+// loopback reports whether only this machine can reach an address.
+func loopback(bind string) bool {
+	if bind == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(strings.Trim(bind, "[]"))
+	return ip != nil && ip.IsLoopback()
+}
+
+// configFile expands and resolves a path, which must be that of a file. No path is no file.
+func configFile(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("config %s: %w", path, err)
+		}
+		path = filepath.Join(home, rest)
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("config: %w", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("config: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("config %s: not a file", path)
+	}
+	return path, nil
+}
+
+// logger writes to w from level on.
+func logger(w io.Writer, level string) (*slog.Logger, error) {
+	levels := map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warning": slog.LevelWarn, "warn": slog.LevelWarn,
+		"error": slog.LevelError, "critical": slog.LevelError + 4,
+	}
+	l, ok := levels[strings.ToLower(level)]
+	if !ok {
+		return nil, fmt.Errorf("log level %q: use debug, info, warning, error or critical", level)
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l})), nil
+}

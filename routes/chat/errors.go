@@ -1,0 +1,111 @@
+package chat
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"amplifier-agent/codec"
+	"amplifier-agent/pipeline"
+)
+
+// kind is how the face reports a code: the status, the error's type, its code, and the name that stands in an inline error.
+type kind struct {
+	status int
+	typ    string
+	code   string
+	inline string
+}
+
+const (
+	invalidRequest = "invalid_request_error"
+	serverError    = "server_error"
+	upstreamError  = "upstream_error"
+)
+
+// kinds is the one table of the face's errors (rulings 17, 27). Codes that are not in it are faults of ours.
+var kinds = map[pipeline.Code]kind{
+	pipeline.CodeInvalidRequest:    {400, invalidRequest, "invalid_request", "InvalidRequest"},
+	pipeline.CodeMissingAuth:       {401, invalidRequest, "", "Unauthorized"},
+	pipeline.CodeInvalidKey:        {401, invalidRequest, "", "Unauthorized"},
+	pipeline.CodeForbidden:         {403, invalidRequest, "forbidden", "Forbidden"},
+	pipeline.CodeNotFound:          {404, invalidRequest, "not_found", "NotFound"},
+	pipeline.CodeModelNotFound:     {404, invalidRequest, "model_not_found", "NotFound"},
+	pipeline.CodeMethodNotAllowed:  {405, invalidRequest, "method_not_allowed", "MethodNotAllowed"},
+	pipeline.CodeRequestTimeout:    {408, invalidRequest, "request_timeout", "RequestTimeout"},
+	pipeline.CodeTooLarge:          {413, invalidRequest, "payload_too_large", "PayloadTooLarge"},
+	pipeline.CodeUnsupportedCoding: {415, invalidRequest, "unsupported_encoding", "UnsupportedEncoding"},
+	pipeline.CodeHeaderTooLarge:    {431, invalidRequest, "header_too_large", "HeaderTooLarge"},
+	pipeline.CodeUnknownModel:      {400, invalidRequest, "unknown_model", "UnknownModel"},
+	pipeline.CodeUnknownMode:       {400, invalidRequest, "unknown_mode", "UnknownMode"},
+	pipeline.CodeModesUnavailable:  {503, serverError, "modes_unavailable", "ModesUnavailable"},
+	pipeline.CodeUnavailable:       {503, serverError, "unavailable", "Unavailable"},
+	pipeline.CodeUpstream:          {502, upstreamError, upstreamError, "UpstreamError"},
+	pipeline.CodeUpstreamAuth:      {502, upstreamError, upstreamError, "UpstreamAuthError"},
+	pipeline.CodeUpstreamRequest:   {502, upstreamError, upstreamError, "UpstreamRequestError"},
+	pipeline.CodePlan:              {502, upstreamError, upstreamError, "PlanError"},
+	pipeline.CodeRateLimit:         {502, upstreamError, upstreamError, "RateLimitError"},
+	pipeline.CodeTruncated:         {502, upstreamError, upstreamError, "TruncatedError"},
+	pipeline.CodeEmpty:             {502, upstreamError, upstreamError, "EmptyAnswerError"},
+	pipeline.CodeInvalidToolCall:   {502, upstreamError, upstreamError, "InvalidToolCallError"},
+	pipeline.CodeAborted:           {502, upstreamError, upstreamError, "AbortedError"},
+	pipeline.CodeStalled:           {502, upstreamError, upstreamError, "StalledError"},
+}
+
+var internalKind = kind{500, serverError, "internal_error", "InternalError"}
+
+func kindOf(e *pipeline.Error) kind {
+	if k, ok := kinds[e.Code]; ok {
+		return k
+	}
+	return internalKind
+}
+
+// WriteError answers with err in the one error form of the OpenAI API, which the other faces' lists share: bare, with null where
+// there is nothing to say. The two 401 bodies have two keys, as the contract shows them.
+func WriteError(ctx *fasthttp.RequestCtx, err error) {
+	e := pipeline.AsError(err)
+	k := kindOf(e)
+	b := append(make([]byte, 0, 256), `{"error":{"message":`...)
+	b = codec.AppendString(b, text(e))
+	b = append(append(append(b, `,"type":"`...), k.typ...), '"')
+	if k.status == fasthttp.StatusUnauthorized {
+		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
+	} else {
+		b = appendOrNull(append(b, `,"param":`...), e.Param)
+		b = appendOrNull(append(b, `,"code":`...), k.code)
+	}
+	b = append(b, "}}\n"...)
+	if e.RetryAfter > 0 {
+		ctx.Response.Header.Set("Retry-After", strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
+	}
+	ctx.Response.SetStatusCode(k.status)
+	ctx.Response.Header.SetContentType("application/json")
+	ctx.Response.SetBody(b)
+}
+
+// text is what a user is told: the message, and the cause where it is the upstream's or the client's. Our own faults stay in
+// the log.
+func text(e *pipeline.Error) string {
+	if e.Origin == pipeline.OriginInternal && kindOf(e) == internalKind {
+		return e.Message
+	}
+	return e.Error()
+}
+
+func appendOrNull(dst []byte, s string) []byte {
+	if s == "" {
+		return append(dst, "null"...)
+	}
+	return codec.AppendString(dst, s)
+}
+
+// appendInline appends the text that reports an error inside the content (rulings 26), as a JSON string body.
+func appendInline(dst []byte, e *pipeline.Error, apart bool) []byte {
+	if apart {
+		dst = append(dst, `\n\n`...)
+	}
+	dst = append(append(append(dst, `[amplifier-agent error: `...), kindOf(e).inline...), `: `...)
+	return append(codec.AppendText(dst, text(e)), ']')
+}

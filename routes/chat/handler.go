@@ -1,0 +1,157 @@
+package chat
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/rs/xid"
+	"github.com/valyala/fasthttp"
+
+	"amplifier-agent/codec"
+	"amplifier-agent/pipeline"
+	"amplifier-agent/pipeline/engine"
+)
+
+// DefaultPreflight is how long an upstream may take to refuse a request in time for a status (rulings 27).
+const DefaultPreflight = 50 * time.Millisecond
+
+// Handler answers POST /v1/chat/completions. Its fields do not change once it serves.
+type Handler struct {
+	Stages    []pipeline.Stage
+	Runner    *engine.Runner
+	Label     string // model of every chunk
+	System    string // system prompt
+	MaxBody   int    // bytes of a request's body once decoded
+	Preflight time.Duration
+	Default   StreamDefault
+	Log       *slog.Logger
+	// Base is the context that turns descend from; its end, with a cause, ends them.
+	Base context.Context
+}
+
+// Serve answers one request.
+func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
+	t, err := h.turn(ctx)
+	if err != nil {
+		WriteError(ctx, err)
+		return
+	}
+	tc, cancel := context.WithCancelCause(h.Base)
+	if err := h.prepare(tc, t); err != nil {
+		cancel(err)
+		h.reject(ctx, t, err)
+		return
+	}
+	q := quirkOf(t.Header.UserAgent)
+	wire := Wire{Label: h.Label, KeepaliveLine: q.keepaliveLine, Alive: alive(ctx.Conn()), Log: h.Log}
+	events := pipeline.Chain(h.Stages, t, h.Runner.Run(tc, t))
+	if !wantsStream(t.Stream, h.Default, t.Header.Accept, q) {
+		h.json(ctx, t, JSON(t, events, wire))
+		cancel(nil)
+		return
+	}
+	next, stop := iter.Pull2(SSE(t, events, wire))
+	frame, err, ok := next()
+	if err != nil || !ok {
+		stop()
+		cancel(err)
+		h.reject(ctx, t, err)
+		return
+	}
+	ctx.Response.Header.SetContentType(codec.MediaTypeSSE)
+	ctx.Response.Header.Set("Cache-Control", "no-cache")
+	ctx.Response.Header.Set("X-Accel-Buffering", "no")
+	ctx.SetBodyStream(&body{frame: frame, next: next, stop: stop, conn: ctx.Conn(), cancel: cancel, log: h.Log, turn: t.ID}, -1)
+}
+
+// turn copies what matters of the request: nothing of a RequestCtx outlives the handler.
+func (h *Handler) turn(ctx *fasthttp.RequestCtx) (*pipeline.Turn, error) {
+	id := xid.New()
+	t := &pipeline.Turn{ID: hex.EncodeToString(id[:]), Received: time.Now(), Header: HeaderOf(ctx), System: h.System, Silence: h.Preflight}
+	data, err := ctx.Request.BodyUncompressedWithLimit(h.MaxBody)
+	switch {
+	case errors.Is(err, fasthttp.ErrBodyTooLarge) || len(data) > h.MaxBody:
+		return nil, TooLarge(h.MaxBody)
+	case errors.Is(err, fasthttp.ErrContentEncodingUnsupported):
+		return nil, &pipeline.Error{Code: pipeline.CodeUnsupportedCoding, Origin: pipeline.OriginClient,
+			Message: fmt.Sprintf("content encoding %q is not supported: send the body plain, or as gzip, zstd, br or deflate", ctx.Request.Header.ContentEncoding())}
+	case err != nil:
+		return nil, &pipeline.Error{Code: pipeline.CodeInvalidRequest, Origin: pipeline.OriginClient, Message: "decompress the request body", Err: err}
+	}
+	t.Body = append([]byte(nil), data...)
+	return t, nil
+}
+
+// HeaderOf copies what stages look at of a request's header.
+func HeaderOf(ctx *fasthttp.RequestCtx) pipeline.Header {
+	r := &ctx.Request.Header
+	h := pipeline.Header{Accept: string(r.Peek("Accept")), UserAgent: string(r.UserAgent())}
+	for _, v := range r.PeekAll("Authorization") {
+		h.Authorization = append(h.Authorization, string(v))
+	}
+	if h.SessionID = strings.TrimSpace(string(r.Peek("X-Client-Session-Id"))); h.SessionID == "" {
+		h.SessionID = strings.TrimSpace(string(r.Peek("X-Session-Id")))
+	}
+	return h
+}
+
+// TooLarge is the error for a body of more than limit bytes.
+func TooLarge(limit int) error {
+	return &pipeline.Error{Code: pipeline.CodeTooLarge, Origin: pipeline.OriginClient,
+		Message: fmt.Sprintf("the request body is larger than the limit of %d bytes", limit)}
+}
+
+// prepare runs the Request halves. A panic there rejects this turn and no other.
+func (h *Handler) prepare(ctx context.Context, t *pipeline.Turn) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			h.Log.Error("panic in a request", "turn", t.ID, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return pipeline.Prepare(ctx, h.Stages, t)
+}
+
+// json answers with the one frame of a non-streaming turn. There is nobody to answer if there is none.
+func (h *Handler) json(ctx *fasthttp.RequestCtx, t *pipeline.Turn, frames pipeline.Frames) {
+	for frame, err := range frames {
+		if err != nil {
+			h.reject(ctx, t, err)
+			return
+		}
+		ctx.Response.Header.SetContentType("application/json")
+		ctx.Response.SetBodyRaw(frame) // the encoder has no further use for it
+		return
+	}
+	h.gone(ctx, t)
+}
+
+// reject answers a turn that failed before anything was sent.
+func (h *Handler) reject(ctx *fasthttp.RequestCtx, t *pipeline.Turn, err error) {
+	if err == nil {
+		h.gone(ctx, t)
+		return
+	}
+	e := pipeline.AsError(err)
+	if errors.Is(err, pipeline.ErrShutdown) {
+		e = &pipeline.Error{Code: pipeline.CodeUnavailable, Message: "the server is shutting down", Retry: true}
+	}
+	level := slog.LevelInfo
+	if kindOf(e).status >= 500 {
+		level = slog.LevelWarn
+	}
+	h.Log.Log(ctx, level, "turn rejected", "turn", t.ID, "code", e.Code, "error", err)
+	WriteError(ctx, e)
+}
+
+func (h *Handler) gone(ctx *fasthttp.RequestCtx, t *pipeline.Turn) {
+	h.Log.Debug("client gone before the answer", "turn", t.ID)
+	ctx.SetConnectionClose()
+}

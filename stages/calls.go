@@ -1,0 +1,96 @@
+package stages
+
+import (
+	"strconv"
+
+	"amplifier-agent/codec"
+)
+
+// calls are the tool calls of one round, in the order in which their ids were first seen.
+type calls struct {
+	list []call
+	next int // first one that has not been passed on
+	sent int // how many have
+}
+
+// call gathers one tool call. It owns its bytes.
+type call struct {
+	id, name  []byte
+	arguments []byte // JSON string body
+	join      codec.Joiner
+	ended     bool // no fragment will follow
+	whole     bool // the arguments are final
+	cancelled bool // the upstream runs it itself
+}
+
+// get returns the call of id, which is new if id is. A name is kept if none is known yet. A call that came without an id gets
+// one of its own, as clients cannot answer it otherwise. The result is valid until the next get.
+func (cs *calls) get(id, name []byte) *call {
+	var c *call
+	if len(id) > 0 {
+		for i := len(cs.list) - 1; i >= 0 && c == nil; i-- {
+			if string(cs.list[i].id) == string(id) {
+				c = &cs.list[i]
+			}
+		}
+	}
+	if c == nil {
+		cs.list = append(cs.list, call{id: append([]byte(nil), id...)})
+		c = &cs.list[len(cs.list)-1]
+		if len(id) == 0 {
+			c.id = strconv.AppendInt([]byte("call_"), int64(len(cs.list)-1), 10)
+		}
+	}
+	if len(c.name) == 0 {
+		c.name = append(c.name, name...)
+	}
+	return c
+}
+
+// open returns the call that a fragment belongs to: that of id, or the last one if the upstream names none; nil if there is none.
+func (cs *calls) open(id []byte) *call {
+	if len(id) > 0 {
+		return cs.get(id, nil)
+	}
+	if len(cs.list) == 0 {
+		return nil
+	}
+	return &cs.list[len(cs.list)-1]
+}
+
+// any reports whether a call concerns the client.
+func (cs *calls) any() bool {
+	for i := range cs.list {
+		if !cs.list[i].cancelled {
+			return true
+		}
+	}
+	return false
+}
+
+// settle completes at the end of a round what can be completed and returns the first call that cannot, nil if there is none.
+func (cs *calls) settle() (half *call) {
+	for i := range cs.list {
+		c := &cs.list[i]
+		if c.cancelled {
+			continue
+		}
+		c.whole = (c.whole || c.complete()) && len(c.name) > 0
+		if !c.whole && half == nil {
+			half = c
+		}
+	}
+	return half
+}
+
+// complete reports whether the fragments add up to JSON; no fragments do if the upstream said that there are none.
+func (c *call) complete() bool {
+	if len(c.arguments) == 0 && c.ended {
+		c.arguments = append(c.arguments, "{}"...)
+		return true
+	}
+	if len(c.arguments) == 0 || c.join.Pending() {
+		return false
+	}
+	return codec.Validate(codec.Text(c.arguments).AppendTo(nil)) == nil
+}

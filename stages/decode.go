@@ -1,0 +1,259 @@
+package stages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"amplifier-agent/codec"
+	"amplifier-agent/pipeline"
+)
+
+// Decode reads a chat-completions request from t.Body (http-face.md, "Request"; rulings 19). Unknown fields are ignored, and so
+// are the sampling fields once their types are found right. An error names the path that broke the schema.
+func Decode() pipeline.Stage {
+	return pipeline.Stage{Name: "decode", Request: func(_ context.Context, t *pipeline.Turn) error {
+		d := decoder{turn: t}
+		d.s.Reset(t.Body)
+		return d.request()
+	}}
+}
+
+// decoder walks the body once. Its methods return the first breach of the schema.
+type decoder struct {
+	s    codec.Scanner
+	turn *pipeline.Turn
+}
+
+func (d *decoder) request() error {
+	if err := codec.Validate(d.turn.Body); err != nil {
+		return d.syntax(err)
+	}
+	if d.s.Kind() != codec.Object {
+		return pipeline.Invalid("", "the request body must be a JSON object")
+	}
+	var model, messages bool
+	for d.s.Object(); d.s.Key(); {
+		var err error
+		switch name := string(d.s.Name()); name {
+		case "model":
+			d.turn.Model, err = d.text("model")
+			model = true
+		case "messages":
+			d.turn.Messages, err = d.messages()
+			messages = true
+		case "tools":
+			d.turn.Tools, err = d.tools()
+		case "stream":
+			d.turn.Stream, err = d.optionalBool("stream")
+		case "temperature", "top_p":
+			err = d.expect(name, "a number", codec.Number)
+		case "max_tokens", "max_completion_tokens":
+			err = d.optionalInt(name)
+		case "user":
+			err = d.expect(name, "a string", codec.String)
+		case "stop":
+			err = d.stop()
+		case "tool_choice":
+			err = d.expect(name, "a string or an object", codec.String, codec.Object)
+		case "stream_options":
+			err = d.streamOptions()
+		default:
+			d.s.Skip()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case d.s.End() != nil:
+		return d.syntax(d.s.Err())
+	case !model:
+		return pipeline.Invalid("model", "model is required: name one that GET /v1/models lists")
+	case !messages:
+		return pipeline.Invalid("messages", "messages is required")
+	case len(d.turn.Messages) == 0:
+		return pipeline.Invalid("messages", "messages must hold at least one message")
+	}
+	return nil
+}
+
+func (d *decoder) syntax(err error) error {
+	var s codec.Scanner
+	s.Reset(d.turn.Body)
+	s.Raw()
+	message := fmt.Sprintf("the request body is not valid JSON (at byte %d)", s.Offset())
+	if errors.Is(err, codec.ErrDepth) {
+		message = fmt.Sprintf("the request body is nested deeper than %d levels", codec.MaxDepth)
+	}
+	return &pipeline.Error{Code: pipeline.CodeInvalidRequest, Origin: pipeline.OriginClient, Message: message}
+}
+
+// text consumes a string that is required to be one and not empty.
+func (d *decoder) text(param string) (string, error) {
+	t, ok := d.s.Text()
+	if !ok {
+		return "", pipeline.Invalid(param, param+" must be a string")
+	}
+	if len(t) == 0 {
+		return "", pipeline.Invalid(param, param+" must not be empty")
+	}
+	return t.String(), nil
+}
+
+// optionalText consumes a string or null.
+func (d *decoder) optionalText(param string) (string, error) {
+	if d.null() {
+		return "", nil
+	}
+	t, ok := d.s.Text()
+	if !ok {
+		return "", pipeline.Invalid(param, param+" must be a string or null")
+	}
+	return t.String(), nil
+}
+
+func (d *decoder) optionalBool(param string) (*bool, error) {
+	if d.null() {
+		return nil, nil
+	}
+	v, ok := d.s.Bool()
+	if !ok {
+		return nil, pipeline.Invalid(param, param+" must be true, false or null")
+	}
+	return &v, nil
+}
+
+func (d *decoder) optionalInt(param string) error {
+	if d.null() {
+		return nil
+	}
+	if _, ok := d.s.Int(); !ok {
+		return pipeline.Invalid(param, param+" must be a whole number or null")
+	}
+	return nil
+}
+
+// expect consumes null or a value of one of kinds, for fields that are accepted and ignored.
+func (d *decoder) expect(param, what string, kinds ...codec.Kind) error {
+	k := d.s.Kind()
+	d.s.Skip()
+	if k == codec.Null {
+		return nil
+	}
+	for _, want := range kinds {
+		if k == want {
+			return nil
+		}
+	}
+	return pipeline.Invalid(param, param+" must be "+what+" or null")
+}
+
+func (d *decoder) stop() error {
+	if d.s.Kind() != codec.Array {
+		return d.expect("stop", "a string, a list of strings", codec.String)
+	}
+	i := 0
+	for d.s.Array(); d.s.Elem(); i++ {
+		if _, ok := d.s.Text(); !ok {
+			return pipeline.Invalid(index("stop", i), "stop must be a list of strings")
+		}
+	}
+	return nil
+}
+
+func (d *decoder) streamOptions() error {
+	if d.null() {
+		return nil
+	}
+	if d.s.Kind() != codec.Object {
+		return pipeline.Invalid("stream_options", "stream_options must be an object or null")
+	}
+	for d.s.Object(); d.s.Key(); {
+		if string(d.s.Name()) != "include_usage" {
+			d.s.Skip()
+			continue
+		}
+		if _, err := d.optionalBool("stream_options.include_usage"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// null consumes the next value if it is null.
+func (d *decoder) null() bool {
+	if d.s.Kind() != codec.Null {
+		return false
+	}
+	d.s.Skip()
+	return true
+}
+
+// tools reads the client's tools. Entries that are not functions, or have no name, are skipped (rulings 19).
+func (d *decoder) tools() ([]pipeline.ToolSpec, error) {
+	if d.null() {
+		return nil, nil
+	}
+	if d.s.Kind() != codec.Array {
+		return nil, pipeline.Invalid("tools", "tools must be a list or null")
+	}
+	var tools []pipeline.ToolSpec
+	i := 0
+	for d.s.Array(); d.s.Elem(); i++ {
+		if d.s.Kind() != codec.Object {
+			return nil, pipeline.Invalid(index("tools", i), "each tool must be an object")
+		}
+		var tool pipeline.ToolSpec
+		function := false
+		for d.s.Object(); d.s.Key(); {
+			switch string(d.s.Name()) {
+			case "type":
+				t, ok := d.s.Text()
+				function = ok && t.String() == "function"
+			case "function":
+				if d.s.Kind() != codec.Object {
+					d.s.Skip()
+					continue
+				}
+				var err error
+				if tool, err = d.function(index("tools", i) + ".function"); err != nil {
+					return nil, err
+				}
+			default:
+				d.s.Skip()
+			}
+		}
+		if function && tool.Name != "" {
+			tools = append(tools, tool)
+		}
+	}
+	return tools, nil
+}
+
+func (d *decoder) function(param string) (t pipeline.ToolSpec, err error) {
+	for d.s.Object(); d.s.Key() && err == nil; {
+		switch string(d.s.Name()) {
+		case "name":
+			name, _ := d.s.Text()
+			t.Name = name.String()
+		case "description":
+			t.Description, err = d.optionalText(param + ".description")
+		case "parameters":
+			switch d.s.Kind() {
+			case codec.Null:
+				d.s.Skip()
+			case codec.Object:
+				t.Parameters = d.s.Raw()
+			default:
+				err = pipeline.Invalid(param+".parameters", "parameters must be a JSON Schema object")
+			}
+		default:
+			d.s.Skip()
+		}
+	}
+	return t, err
+}
+
+func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

@@ -1,0 +1,61 @@
+package stages
+
+import (
+	"context"
+	"iter"
+
+	"amplifier-agent/pipeline"
+)
+
+var emptySchema = []byte(`{"type":"object","properties":{}}`)
+
+// ToolMount offers the client's tools to the model and numbers the calls on their way back (http-face.md, "Host-provided tools";
+// rulings 25). Of two tools with one name the last is mounted, in the place of the first.
+func ToolMount() pipeline.Stage {
+	return pipeline.Stage{
+		Name: "tool mount",
+		Request: func(_ context.Context, t *pipeline.Turn) error {
+			at := make(map[string]int, len(t.Tools))
+			for _, tool := range t.Tools {
+				if len(tool.Parameters) == 0 {
+					tool.Parameters = emptySchema
+				}
+				if i, ok := at[tool.Name]; ok {
+					t.HostTools[i] = tool
+					continue
+				}
+				at[tool.Name] = len(t.HostTools)
+				t.HostTools = append(t.HostTools, tool)
+			}
+			return nil
+		},
+		Events: func(_ *pipeline.Turn, in pipeline.Stream) pipeline.Stream {
+			return each(in, func() func(*pipeline.Event) bool {
+				calls := 0
+				return func(ev *pipeline.Event) bool {
+					if ev.Kind == pipeline.ToolCall {
+						ev.Index = calls
+						calls++
+					}
+					return true
+				}
+			})
+		},
+	}
+}
+
+// each is a stream of the events of in that pass, each after pass has looked at it and perhaps changed it. begin is called once,
+// when the stream is ranged over.
+func each(in pipeline.Stream, begin func() (pass func(*pipeline.Event) bool)) pipeline.Stream {
+	return iter.Seq2[*pipeline.Event, error](func(yield func(*pipeline.Event, error) bool) {
+		pass := begin()
+		for ev, err := range in {
+			if err == nil && !pass(ev) {
+				continue
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
+	})
+}

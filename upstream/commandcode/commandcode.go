@@ -1,0 +1,206 @@
+package commandcode
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"amplifier-agent/codec"
+	"amplifier-agent/pipeline"
+	"amplifier-agent/upstream"
+)
+
+// Name is the provider's name.
+const Name = "commandcode"
+
+// Defaults of Config.
+const (
+	DefaultBaseURL   = "https://api.commandcode.ai"
+	DefaultVersion   = "1.64.0" // of the command line program whose wire format this package speaks
+	DefaultMaxTokens = 32000    // below the output limit of every model in the catalogue
+
+	// SurfaceGenerate is POST /alpha/generate.
+	SurfaceGenerate = "generate"
+	// SurfaceProvider is POST /provider/v1/chat/completions.
+	SurfaceProvider = "provider"
+
+	vendorDomain   = "commandcode.ai"
+	maxModelsBytes = 8 << 20
+)
+
+// Config configures a Provider. Only Key is required, and Surface on the vendor's own host.
+type Config struct {
+	BaseURL   string
+	Key       string
+	Surface   string
+	Version   string
+	UserAgent string
+	ZDR       bool // ask for zero data retention
+	MaxTokens int
+	// WorkingDir is told to the gateway as the project's directory; "" tells it nothing.
+	WorkingDir string
+	Idle       time.Duration // longest silence, see upstream.TransportConfig
+	MaxLine    int           // bytes; 0 means upstream.DefaultMaxLine
+}
+
+// Provider implements pipeline.Provider. Close it to give up its idle connections.
+type Provider struct {
+	cfg    Config
+	t      *upstream.Transport
+	header [][2]string
+	lines  codec.LineOptions
+}
+
+var _ pipeline.Provider = (*Provider)(nil)
+
+// New returns the provider. Its errors are for the user who configured it.
+func New(c Config) (*Provider, error) {
+	if c.BaseURL == "" {
+		c.BaseURL = DefaultBaseURL
+	}
+	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: c.BaseURL, Idle: c.Idle})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w (set COMMANDCODE_BASE_URL)", Name, err)
+	}
+	if err := checkSurface(c.Surface, t.Host()); err != nil {
+		return nil, err
+	}
+	if c.Key = cleanKey(c.Key); c.Key == "" {
+		return nil, fmt.Errorf("%s: no key: export COMMANDCODE_API_KEY, or try the server without one: --demo", Name)
+	}
+	if c.Version == "" {
+		c.Version = DefaultVersion
+	}
+	if c.UserAgent == "" {
+		c.UserAgent = "amplifier-agent"
+	}
+	if c.MaxTokens == 0 {
+		c.MaxTokens = DefaultMaxTokens
+	}
+	if c.MaxLine == 0 {
+		c.MaxLine = upstream.DefaultMaxLine
+	}
+	p := &Provider{cfg: c, t: t, lines: codec.LineOptions{MaxBytes: c.MaxLine, Skip: IsEcho}}
+	p.header = [][2]string{
+		{"Authorization", "Bearer " + c.Key},
+		{"Content-Type", "application/json"},
+		{"Accept-Encoding", "identity"},
+		{"User-Agent", c.UserAgent},
+		{"x-cli-environment", "production"},
+		{"x-command-code-version", c.Version},
+	}
+	if c.ZDR {
+		p.header = append(p.header, [2]string{"x-cmd-zdr", "1"})
+	}
+	return p, nil
+}
+
+// checkSurface refuses to choose a surface on the vendor's host (rulings 11).
+func checkSurface(surface, host string) error {
+	vendor := host == vendorDomain || strings.HasSuffix(host, "."+vendorDomain)
+	switch surface {
+	case SurfaceGenerate:
+		return nil
+	case SurfaceProvider:
+		return fmt.Errorf("%s: surface %q is not built yet: use %q, or another provider", Name, SurfaceProvider, SurfaceGenerate)
+	case "":
+		if vendor {
+			return fmt.Errorf("%s: choose a surface on the vendor's own host: COMMANDCODE_SURFACE=%s or COMMANDCODE_SURFACE=%s. "+
+				"The vendor serves third-party clients on the provider surface and says that it may refuse or ban proxies on the other, "+
+				"so this program does not choose for you", Name, SurfaceProvider, SurfaceGenerate)
+		}
+		return nil
+	}
+	return fmt.Errorf("%s: unknown surface %q: use %s or %s", Name, surface, SurfaceGenerate, SurfaceProvider)
+}
+
+// cleanKey strips what pasting leaves around a key: white space, control characters and the marks of bracketed paste.
+func cleanKey(key string) string {
+	key = strings.NewReplacer("\x1b[200~", "", "\x1b[201~", "").Replace(key)
+	return strings.TrimFunc(key, func(r rune) bool { return r <= ' ' || r == 0x7f })
+}
+
+// Name implements pipeline.Provider.
+func (p *Provider) Name() string { return Name }
+
+// Close closes the idle connections.
+func (p *Provider) Close() { p.t.Close() }
+
+// Stream implements pipeline.Provider.
+func (p *Provider) Stream(ctx context.Context, r *pipeline.Round) pipeline.Stream {
+	return func(yield func(*pipeline.Event, error) bool) {
+		call := &upstream.Call{
+			Method:  "POST",
+			Path:    "/alpha/generate",
+			Header:  append(p.header[:len(p.header):len(p.header)], [2]string{"x-session-id", sessionID(r.Conversation)}),
+			Body:    p.appendRequest(nil, r, time.Now()),
+			Silence: r.Silence,
+		}
+		p.t.Stream(ctx, call, p.lines, NewDecoder(p.cfg.Key), upstream.NewEmitter(yield), p.refusal)
+	}
+}
+
+// Models implements pipeline.Provider.
+func (p *Provider) Models(ctx context.Context) ([]pipeline.Model, error) {
+	r, err := p.t.Open(ctx, &upstream.Call{Method: "GET", Path: "/provider/v1/models", Header: p.header}, patience{})
+	if err != nil {
+		return nil, fmt.Errorf("list models: %w", err)
+	}
+	done := false
+	defer func() { r.Close(done) }()
+	if r.Status != 200 {
+		return nil, fmt.Errorf("list models: %w", p.refusal(r))
+	}
+	var list struct {
+		Data []struct {
+			ID            string `json:"id"`
+			Name          string `json:"name"`
+			ContextLength int64  `json:"context_length"`
+		} `json:"data"`
+	}
+	if err := codec.Read(r.Body, maxModelsBytes, &list); err != nil {
+		return nil, fmt.Errorf("list models: %w", err)
+	}
+	done = true
+	models := make([]pipeline.Model, 0, len(list.Data))
+	for _, m := range list.Data {
+		if m.ID != "" {
+			models = append(models, pipeline.Model{ID: m.ID, Name: m.Name, ContextTokens: m.ContextLength})
+		}
+	}
+	return models, nil
+}
+
+// patience is a Watcher that waits for as long as the context allows.
+type patience struct{}
+
+func (patience) Reading() bool              { return true }
+func (patience) Silent(*time.Duration) bool { return true }
+
+// sessionID is a UUID that is stable for a conversation and tells nothing about it; a fresh one if there is none.
+func sessionID(conversation string) string {
+	var b [16]byte
+	if conversation == "" {
+		_, _ = rand.Read(b[:]) // never fails
+	} else {
+		sum := sha256.Sum256([]byte("amplifier-agent conversation " + conversation))
+		copy(b[:], sum[:])
+	}
+	b[6] = b[6]&0x0f | 0x40 // version 4
+	b[8] = b[8]&0x3f | 0x80
+	var s [36]byte
+	hex.Encode(s[:8], b[:4])
+	hex.Encode(s[9:13], b[4:6])
+	hex.Encode(s[14:18], b[6:8])
+	hex.Encode(s[19:23], b[8:10])
+	hex.Encode(s[24:], b[10:])
+	s[8], s[13], s[18], s[23] = '-', '-', '-', '-'
+	return string(s[:])
+}
+
+var errNoFinish = errors.New("neither finish nor finish-step arrived")

@@ -1,0 +1,185 @@
+package commandcode
+
+import (
+	"time"
+
+	"amplifier-agent/codec"
+	"amplifier-agent/pipeline"
+	"amplifier-agent/upstream"
+)
+
+// costWait is how long the end of a round waits for a cost that comes after finish (rulings 22).
+const costWait = 250 * time.Millisecond
+
+// Decoder decodes the lines of one answer. It implements upstream.Decoder. Lines that are no JSON objects, and events that
+// nobody knows, are passed over.
+type Decoder struct {
+	secret  string // never shown in an error
+	s       codec.Scanner
+	l       line
+	scratch []byte
+
+	step     pipeline.StepInfo // handed out with an event
+	end      pipeline.StepInfo // what finish has said
+	last     pipeline.StepInfo // what the last finish-step has said
+	stepped  bool              // a finish-step has come
+	finished bool              // finish has come
+	costed   bool              // a cost has come
+	ended    bool              // the end of the round was handed out
+}
+
+var _ upstream.Decoder = (*Decoder)(nil)
+
+// NewDecoder returns a Decoder for one answer. If the upstream puts secret into an error, it is masked there; "" masks nothing.
+func NewDecoder(secret string) *Decoder { return &Decoder{secret: secret} }
+
+// Line implements upstream.Decoder.
+func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
+	l := &d.l
+	if !l.parse(&d.s, b) {
+		return
+	}
+	if d.finished {
+		d.tail(out)
+		return
+	}
+	switch string(l.typ) {
+	case "text-delta":
+		f := l.text.or(l.delta)
+		out.Delta(pipeline.Text, f.text, f.clean)
+	case "reasoning-delta":
+		f := l.text.or(l.delta)
+		out.Delta(pipeline.Reasoning, f.text, f.clean)
+	case "tool-input-start", "tool-input-delta", "tool-input-end", "tool-call", "tool-call-delta", "tool-result":
+		d.tool(out)
+	case "finish-step":
+		d.finishStep(out)
+	case "finish":
+		d.finish(out)
+	case "provider-metadata":
+		d.cost(out)
+	case "error":
+		out.Fail(masked(streamFault(l.err, l.message), d.secret))
+	case "abort":
+		out.Fail(masked(aborted(l.reason), d.secret))
+	default: // start, start-step, the starts and ends of blocks, and what is not known
+	}
+}
+
+func (d *Decoder) tool(out *upstream.Emitter) {
+	l := &d.l
+	d.scratch = d.scratch[:0]
+	ev := pipeline.Event{ID: l.id.or(l.callID).plain(&d.scratch), Name: l.name.plain(&d.scratch), Clean: true}
+	if l.executed {
+		ev.Kind = pipeline.ToolCancel
+		out.Emit(ev)
+		return
+	}
+	switch string(l.typ) {
+	case "tool-input-start":
+		ev.Kind = pipeline.ToolStart
+	case "tool-input-delta":
+		f := l.delta.or(l.text)
+		ev.Kind, ev.Text, ev.Clean = pipeline.ToolDelta, f.text, f.clean
+	case "tool-input-end":
+		ev.Kind = pipeline.ToolEnd
+	case "tool-call":
+		ev.Kind, ev.ID = pipeline.ToolCall, l.callID.or(l.id).plain(&d.scratch)
+		ev.Text, ev.Clean = d.arguments()
+	case "tool-call-delta": // an older form of both start and delta
+		ev.Kind, ev.ID = pipeline.ToolStart, l.callID.or(l.id).plain(&d.scratch)
+		if !out.Emit(ev) {
+			return
+		}
+		ev.Kind = pipeline.ToolDelta
+		ev.Text, ev.Clean = d.arguments()
+	case "tool-result": // only the gateway's own tools have one
+		ev.Kind, ev.ID = pipeline.ToolCancel, l.callID.or(l.id).plain(&d.scratch)
+	}
+	out.Emit(ev)
+}
+
+// arguments returns what a call brings: the bytes of an object as they are, or what a string holds; nil if it brings nothing.
+func (d *Decoder) arguments() (t codec.Text, clean bool) {
+	v := &d.l.input
+	switch {
+	case v.raw != nil:
+		n := len(d.scratch)
+		d.scratch = codec.AppendText(d.scratch, v.raw)
+		return codec.Text(d.scratch[n:]), true
+	case v.text.text != nil:
+		return v.text.text, v.text.clean
+	}
+	return nil, true
+}
+
+func (d *Decoder) finishStep(out *upstream.Emitter) {
+	l := &d.l
+	d.stepped = true
+	d.last = finish(l.finish, l.rawFinish)
+	d.step = d.last
+	d.step.Usage = usage(&d.s, l.usage)
+	d.step.Cost, d.step.Generation = cost(&d.s, l.metadata)
+	d.costed = d.costed || d.step.Cost.Known()
+	out.Emit(pipeline.Event{Kind: pipeline.Step, Step: &d.step})
+}
+
+// finish keeps the end of the round back until its cost is known too, or waiting for it no longer pays.
+func (d *Decoder) finish(out *upstream.Emitter) {
+	l := &d.l
+	d.finished = true
+	d.end = finish(l.finish, l.rawFinish)
+	if l.total == nil {
+		l.total = l.usage
+	}
+	d.end.Usage = usage(&d.s, l.total)
+	d.end.Cost, d.end.Generation = cost(&d.s, l.metadata)
+	if d.costed = d.costed || d.end.Cost.Known(); d.costed {
+		d.End(out)
+	}
+}
+
+// cost hands out a cost that comes apart from its step.
+func (d *Decoder) cost(out *upstream.Emitter) {
+	d.step = pipeline.StepInfo{}
+	d.step.Cost, d.step.Generation = cost(&d.s, d.l.metadata)
+	if d.step.Cost.Known() {
+		d.costed = true
+		out.Emit(pipeline.Event{Kind: pipeline.Cost, Step: &d.step})
+	}
+}
+
+// tail reads what comes after finish: nothing but the cost counts.
+func (d *Decoder) tail(out *upstream.Emitter) {
+	if d.ended || d.l.metadata == nil {
+		return
+	}
+	if d.cost(out); d.costed {
+		d.End(out)
+	}
+}
+
+// Tail implements upstream.Decoder.
+func (d *Decoder) Tail() time.Duration {
+	if d.finished {
+		return costWait
+	}
+	return 0
+}
+
+// End implements upstream.Decoder. A stream that ends with neither finish nor finish-step was cut off (rulings 15).
+func (d *Decoder) End(out *upstream.Emitter) {
+	switch {
+	case d.ended:
+		return
+	case d.finished:
+	case d.stepped:
+		d.end = d.last
+	default:
+		out.Fail(&pipeline.Error{Code: pipeline.CodeTruncated, Origin: pipeline.OriginUpstream, Retry: true,
+			Message: "the upstream's stream was cut off: " + errNoFinish.Error()})
+		return
+	}
+	d.ended = true
+	out.Emit(pipeline.Event{Kind: pipeline.Finish, Step: &d.end})
+}

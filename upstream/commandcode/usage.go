@@ -1,0 +1,153 @@
+package commandcode
+
+import (
+	"strings"
+
+	"amplifier-agent/codec"
+	"amplifier-agent/pipeline"
+)
+
+// finish translates the two finish reasons of an event. Either may name what happened; the worse counts.
+func finish(unified, raw codec.Text) pipeline.StepInfo {
+	a, b := normalise(unified), normalise(raw)
+	info := pipeline.StepInfo{Raw: strings.Trim(a+"/"+b, "/")}
+	for _, r := range []pipeline.Reason{pipeline.ReasonFault, pipeline.ReasonContentFilter, pipeline.ReasonLength, pipeline.ReasonToolCalls, pipeline.ReasonStop} {
+		if reasons[a] == r || reasons[b] == r {
+			info.Reason = r
+			break
+		}
+	}
+	return info
+}
+
+func normalise(t codec.Text) string {
+	return strings.ReplaceAll(strings.ToLower(t.String()), "_", "-")
+}
+
+// reasons are the gateway's words with "_" written as "-". pause-turn is a turn that the provider cut short.
+var reasons = map[string]pipeline.Reason{
+	"error":            pipeline.ReasonFault,
+	"network-error":    pipeline.ReasonFault,
+	"connection-error": pipeline.ReasonFault,
+	"upstream-error":   pipeline.ReasonFault,
+
+	"content-filter": pipeline.ReasonContentFilter,
+	"refusal":        pipeline.ReasonContentFilter,
+
+	"length":                        pipeline.ReasonLength,
+	"max-tokens":                    pipeline.ReasonLength,
+	"max-output-tokens":             pipeline.ReasonLength,
+	"model-context-window-exceeded": pipeline.ReasonLength,
+	"pause-turn":                    pipeline.ReasonLength,
+
+	"tool-calls": pipeline.ReasonToolCalls,
+	"tool-use":   pipeline.ReasonToolCalls,
+
+	"stop":          pipeline.ReasonStop,
+	"end-turn":      pipeline.ReasonStop,
+	"stop-sequence": pipeline.ReasonStop,
+}
+
+// counts are the members of a usage object. -1 stands for not said.
+type counts struct {
+	input, cacheRead, cacheWrite, output, reasoning int64
+}
+
+// usage reads a usage object in any of the gateway's spellings. inputTokens includes the cached ones (rulings 23).
+func usage(s *codec.Scanner, raw []byte) pipeline.Usage {
+	if len(raw) == 0 || raw[0] != '{' {
+		return pipeline.Usage{}
+	}
+	c := counts{-1, -1, -1, -1, -1}
+	s.Reset(raw)
+	c.read(s, false)
+	u := pipeline.InclusiveUsage(max(c.input, 0), max(c.cacheRead, 0), max(c.cacheWrite, 0))
+	if c.input >= 0 {
+		u.Has |= pipeline.HasInput
+	}
+	if c.cacheRead >= 0 {
+		u.Has |= pipeline.HasCache
+	}
+	if c.output >= 0 {
+		u.Output = c.output
+		u.Has |= pipeline.HasOutput
+	}
+	if c.reasoning >= 0 {
+		u.Reasoning = c.reasoning
+		u.Has |= pipeline.HasReasoning
+	}
+	return u
+}
+
+// read takes the members of a usage object, or of the details inside it. The first spelling that brings a number counts.
+func (c *counts) read(s *codec.Scanner, details bool) {
+	for s.Object(); s.Key(); {
+		var to *int64
+		switch string(s.Name()) {
+		case "inputTokens", "promptTokens", "input_tokens", "prompt_tokens":
+			to = &c.input
+		case "outputTokens", "completionTokens", "output_tokens", "completion_tokens":
+			to = &c.output
+		case "cachedInputTokens", "cacheReadTokens", "cached_input_tokens", "cache_read_tokens", "cached_tokens":
+			to = &c.cacheRead
+		case "cacheWriteTokens", "cache_write_tokens":
+			to = &c.cacheWrite
+		case "reasoningTokens", "reasoning_tokens":
+			to = &c.reasoning
+		case "inputTokenDetails", "inputTokensDetails", "outputTokenDetails", "outputTokensDetails",
+			"input_token_details", "output_token_details", "prompt_tokens_details", "completion_tokens_details":
+			if !details && s.Kind() == codec.Object {
+				c.read(s, true)
+				continue
+			}
+		}
+		if to == nil {
+			s.Skip()
+			continue
+		}
+		if n, ok := s.Int(); ok && *to < 0 {
+			*to = n
+		}
+	}
+}
+
+// cost reads providerMetadata.gateway: the cost in US dollars and the id of the call that it is for. What is no number is
+// skipped.
+func cost(s *codec.Scanner, raw []byte) (p pipeline.Price, generation string) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return p, ""
+	}
+	s.Reset(raw)
+	for s.Object(); s.Key(); {
+		if string(s.Name()) != "gateway" || s.Kind() != codec.Object {
+			s.Skip()
+			continue
+		}
+		for s.Object(); s.Key(); {
+			switch string(s.Name()) {
+			case "cost":
+				p = price(s)
+			case "generationId":
+				t, _ := s.Text()
+				generation = t.String()
+			default:
+				s.Skip()
+			}
+		}
+	}
+	return p, generation
+}
+
+// price reads an amount that is written as a string or as a number.
+func price(s *codec.Scanner) (p pipeline.Price) {
+	switch s.Kind() {
+	case codec.String:
+		t, _ := s.Text()
+		p, _ = pipeline.ParsePrice(t.String())
+	case codec.Number:
+		p, _ = pipeline.ParsePrice(string(s.Raw()))
+	default:
+		s.Skip()
+	}
+	return p
+}

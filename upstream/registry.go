@@ -1,0 +1,122 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/agnivade/levenshtein"
+	"golang.org/x/sync/errgroup"
+
+	"amplifier-agent/pipeline"
+)
+
+// enumerateTimeout is how long one provider may take to list its models (rulings 5).
+const enumerateTimeout = 15 * time.Second
+
+// ErrNoModels is returned by Enumerate when no provider listed any.
+var ErrNoModels = errors.New("no provider yielded a model")
+
+// Registry holds the models that are served, in the order of the providers and then their own. It does not change.
+type Registry struct {
+	list []pipeline.Served
+	byID map[string]int // also <provider>/<id> of each
+}
+
+// Enumerate asks all providers at once for their models. A provider that fails or lists nothing is logged and skipped; the
+// error, which tells what each failed with, comes only if none is left. If two serve one id, the first keeps it bare and the
+// others serve it as <provider>/<id>, which is accepted for each (rulings 12).
+func Enumerate(ctx context.Context, log *slog.Logger, providers ...pipeline.Provider) (*Registry, error) {
+	lists := make([][]pipeline.Model, len(providers))
+	errs := make([]error, len(providers))
+	var g errgroup.Group
+	for i, p := range providers {
+		g.Go(func() error {
+			ctx, cancel := context.WithTimeoutCause(ctx, enumerateTimeout, fmt.Errorf("no answer within %s", enumerateTimeout))
+			defer cancel()
+			lists[i], errs[i] = p.Models(ctx)
+			return nil
+		})
+	}
+	_ = g.Wait() // the functions report through errs
+	r := &Registry{byID: map[string]int{}}
+	for i, p := range providers {
+		switch {
+		case errs[i] != nil:
+			errs[i] = fmt.Errorf("%s: %w", p.Name(), errs[i])
+			log.Error("provider skipped: it cannot list its models", "provider", p.Name(), "error", errs[i])
+		case len(lists[i]) == 0:
+			errs[i] = fmt.Errorf("%s: it lists no models", p.Name())
+			log.Warn("provider skipped: it lists no models", "provider", p.Name())
+		}
+		for _, m := range lists[i] {
+			r.add(p, m)
+		}
+	}
+	if len(r.list) == 0 {
+		return nil, errors.Join(append(errs, ErrNoModels)...)
+	}
+	return r, nil
+}
+
+func (r *Registry) add(p pipeline.Provider, m pipeline.Model) {
+	full := p.Name() + "/" + m.ID
+	if _, taken := r.byID[full]; taken {
+		return // listed twice by its provider
+	}
+	n := len(r.list)
+	s := pipeline.Served{ID: m.ID, Provider: p, Model: m}
+	if _, taken := r.byID[m.ID]; taken {
+		s.ID = full
+	}
+	r.byID[s.ID], r.byID[full] = n, n
+	r.list = append(r.list, s)
+}
+
+// All returns the models that are served. The caller does not change it.
+func (r *Registry) All() []pipeline.Served { return r.list }
+
+// Get returns the model that is served as id, which matches exactly.
+func (r *Registry) Get(id string) (pipeline.Served, bool) {
+	i, ok := r.byID[id]
+	if !ok {
+		return pipeline.Served{}, false
+	}
+	return r.list[i], true
+}
+
+// Lookup implements stages.ModelSet.
+func (r *Registry) Lookup(model string) (pipeline.Provider, string, error) {
+	s, ok := r.Get(model)
+	if !ok {
+		return nil, "", &pipeline.Error{Code: pipeline.CodeUnknownModel, Origin: pipeline.OriginClient, Param: "model", Message: fmt.Sprintf(
+			"model '%s' is not served by this instance. Call GET /v1/models for the list of served models.%s", model, r.hint(model))}
+	}
+	return s.Provider, s.Model.ID, nil
+}
+
+// hint names the id that was most likely meant.
+func (r *Registry) hint(model string) string {
+	if len(model) > 200 {
+		return ""
+	}
+	best, bestDistance := "", len(model)/2+1
+	lower := strings.ToLower(model)
+	for _, s := range r.list {
+		id := strings.ToLower(s.ID)
+		d := levenshtein.ComputeDistance(lower, id)
+		if strings.HasSuffix(id, "/"+lower) {
+			d = 0
+		}
+		if d < bestDistance {
+			best, bestDistance = s.ID, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return " Did you mean '" + best + "'?"
+}

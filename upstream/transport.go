@@ -1,0 +1,297 @@
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"amplifier-agent/codec"
+	"amplifier-agent/pipeline"
+)
+
+const (
+	// connectTimeout is how long TCP may take to connect, and TLS to shake hands after it.
+	connectTimeout = 4 * time.Second
+	// DefaultIdle is the longest silence of an upstream in the middle of an exchange (rulings 14). Thinking models are silent
+	// for minutes.
+	DefaultIdle = 15 * time.Minute
+)
+
+// Transport exchanges requests with one gateway over HTTP/1.1. Safe for concurrent use.
+type Transport struct {
+	base *url.URL
+	addr string // host:port
+	tls  *tls.Config
+	idle time.Duration
+	pool pool
+	dial net.Dialer
+}
+
+// TransportConfig configures a Transport.
+type TransportConfig struct {
+	BaseURL string
+	Idle    time.Duration // longest silence; 0 means DefaultIdle, negative none
+}
+
+// NewTransport returns a Transport for the gateway at c.BaseURL, an http or https URL whose path is put before that of each
+// call.
+func NewTransport(c TransportConfig) (*Transport, error) {
+	u, err := url.Parse(c.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("base URL: %w", err)
+	}
+	if u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("base URL %q: an http:// or https:// URL is needed", c.BaseURL)
+	}
+	t := &Transport{base: u, idle: max(c.Idle, 0), dial: net.Dialer{KeepAlive: 30 * time.Second}}
+	if c.Idle == 0 {
+		t.idle = DefaultIdle
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	t.addr = net.JoinHostPort(u.Hostname(), port)
+	if u.Scheme == "https" {
+		t.tls = &tls.Config{ServerName: u.Hostname(), NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}
+	}
+	u.Path = strings.TrimSuffix(u.Path, "/")
+	return t, nil
+}
+
+// Host is the name of the gateway's host, without port.
+func (t *Transport) Host() string { return t.base.Hostname() }
+
+// Close closes the idle connections. Exchanges under way go on.
+func (t *Transport) Close() { t.pool.close() }
+
+// Call is one request.
+type Call struct {
+	Method string
+	Path   string
+	Header [][2]string
+	Body   []byte
+	// Silence is when the watcher first hears of silence; 0 means a default.
+	Silence time.Duration
+}
+
+// Reply is the answer to a Call. It must be closed.
+type Reply struct {
+	Status int
+	Body   io.Reader // decoded from its content encoding; reads are those of a conn
+
+	t       *Transport
+	c       *conn
+	resp    *fasthttp.Response
+	unbind  func() bool
+	decoded io.Closer // of Body, nil if the body came plain
+}
+
+// Open sends call and returns as soon as the header of the answer is there. All waiting is reported to w. The end of ctx closes
+// the connection. Errors are *pipeline.Error, except errStopped when w has said no, which is for nobody's eyes.
+func (t *Transport) Open(ctx context.Context, call *Call, w Watcher) (*Reply, error) {
+	started := time.Now()
+	for {
+		c := t.pool.get()
+		if c == nil {
+			var err error
+			if c, err = t.connect(ctx, call, w); err != nil {
+				return nil, t.explain(ctx, "connect to the upstream", err)
+			}
+		}
+		first := tick
+		if call.Silence > 0 {
+			first = max(call.Silence-time.Since(started), 0)
+		}
+		c.bind(w, first, t.idle)
+		r := &Reply{t: t, c: c, unbind: context.AfterFunc(ctx, func() { _ = c.Conn.Close() })}
+		err := r.exchange(call)
+		if err == nil {
+			return r, nil
+		}
+		r.Close(false)
+		// The gateway may have closed a connection that was idle just when it was taken. Nothing was answered on it, so the
+		// request can be sent again; each try uses up one idle connection, so this ends.
+		if stale := c.reused && !c.answered && ctx.Err() == nil && !errors.Is(err, errStopped) && !errors.Is(err, errStalled); stale {
+			continue
+		}
+		return nil, t.explain(ctx, "ask the upstream", err)
+	}
+}
+
+// exchange writes the request and reads the header of the answer.
+func (r *Reply) exchange(call *Call) error {
+	if err := r.send(call); err != nil {
+		return err
+	}
+	r.resp = fasthttp.AcquireResponse()
+	r.resp.StreamBody = true
+	if err := r.resp.ReadLimitBody(r.c.br, 0); err != nil {
+		return err
+	}
+	r.Status = r.resp.StatusCode()
+	body := r.resp.BodyStream()
+	if body == nil {
+		body = strings.NewReader("")
+	}
+	d, err := codec.Decompress(string(r.resp.Header.ContentEncoding()), body)
+	if err != nil {
+		return fmt.Errorf("body with content encoding %q: %w", r.resp.Header.ContentEncoding(), err)
+	}
+	r.Body = d
+	if len(r.resp.Header.ContentEncoding()) > 0 {
+		r.decoded = d
+	}
+	return nil
+}
+
+var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 4<<10) }}
+
+func (r *Reply) send(call *Call) error {
+	req := fasthttp.AcquireRequest()
+	defer fasthttp.ReleaseRequest(req)
+	req.Header.SetMethod(call.Method)
+	req.Header.SetRequestURI(r.t.base.Path + call.Path)
+	req.Header.SetHost(r.t.base.Host)
+	for _, h := range call.Header {
+		req.Header.Set(h[0], h[1])
+	}
+	if call.Body != nil {
+		req.SetBodyRaw(call.Body)
+	}
+	w := writers.Get().(*bufio.Writer)
+	w.Reset(r.c.stream)
+	defer func() {
+		w.Reset(nil)
+		writers.Put(w)
+	}()
+	if err := req.Write(w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// Header returns a field of the answer's header.
+func (r *Reply) Header(name string) string { return string(r.resp.Header.Peek(name)) }
+
+// Limit lets reads of the body go on for at most d from now.
+func (r *Reply) Limit(d time.Duration) { r.c.limit(d) }
+
+// Close ends the exchange. Done says that the body was read to its end, so that the connection can be used again; one that was
+// decoded may still hold bytes behind that end.
+func (r *Reply) Close(done bool) {
+	undisturbed := r.unbind()
+	if r.decoded != nil {
+		_ = r.decoded.Close()
+	}
+	keep := done && undisturbed && r.decoded == nil && r.resp != nil && !r.resp.ConnectionClose()
+	if r.resp != nil {
+		fasthttp.ReleaseResponse(r.resp)
+		r.resp = nil
+	}
+	r.c.unbind()
+	if keep {
+		r.t.pool.put(r.c)
+		return
+	}
+	_ = r.c.Conn.Close()
+}
+
+// connect opens a connection. A goroutine dials while this one reports the silence; it is waited for.
+func (t *Transport) connect(ctx context.Context, call *Call, w Watcher) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		c, err := t.dial.DialContext(ctx, "tcp", t.addr)
+		done <- result{c, err}
+	}()
+	next := tick
+	if call.Silence > 0 {
+		next = call.Silence
+	}
+	timer := time.NewTimer(next)
+	defer timer.Stop()
+	var r result
+	for stopped := false; ; {
+		select {
+		case r = <-done:
+		case <-timer.C:
+			next = tick
+			if !stopped && !w.Silent(&next) {
+				stopped = true
+				cancel()
+			}
+			timer.Reset(next)
+			continue
+		}
+		if stopped && r.err == nil {
+			_ = r.conn.Close()
+			r.err = errStopped
+		} else if stopped {
+			r.err = errStopped
+		}
+		break
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	c := &conn{Conn: r.conn}
+	c.stream = c
+	if t.tls != nil {
+		tc := tls.Client(c, t.tls)
+		c.bind(w, next, connectTimeout)
+		unbind := context.AfterFunc(ctx, func() { _ = c.Conn.Close() })
+		err := tc.Handshake()
+		if !unbind() && err == nil {
+			err = context.Cause(ctx)
+		}
+		c.unbind()
+		if err != nil {
+			_ = c.Conn.Close()
+			return nil, err
+		}
+		c.stream = tc
+	}
+	c.br = bufio.NewReaderSize(c.stream, readBufferBytes)
+	return c, nil
+}
+
+// explain turns an error of the connection into one for the user. What ended ctx comes before what the socket made of it.
+func (t *Transport) explain(ctx context.Context, doing string, err error) error {
+	e := &pipeline.Error{Code: pipeline.CodeUpstream, Origin: pipeline.OriginUpstream, Retry: true, Err: err}
+	switch {
+	case ctx.Err() != nil:
+		e.Code, e.Message, e.Err = pipeline.CodeAborted, "the turn was cancelled", context.Cause(ctx)
+		e.Origin, e.Retry = pipeline.OriginInternal, false
+	case errors.Is(err, errStopped):
+		return err
+	case errors.Is(err, errStalled):
+		e.Code = pipeline.CodeStalled
+		e.Message = fmt.Sprintf("the upstream has been silent for %s", t.idle)
+		e.Err = nil
+	case errors.Is(err, codec.ErrEncoding):
+		e.Message, e.Retry = "the upstream's answer cannot be read", false
+	case errors.Is(err, codec.ErrLineTooLong):
+		e.Message, e.Retry = "the upstream sent a line that is too long", false
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		e.Message, e.Err = doing+": it closed the connection", nil
+	default:
+		e.Message = doing
+	}
+	return e
+}

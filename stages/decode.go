@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 
 	"amplifier-agent/codec"
@@ -36,7 +37,7 @@ func (d *decoder) request() error {
 	var model, messages bool
 	for d.s.Object(); d.s.Key(); {
 		var err error
-		switch name := string(d.s.Name()); name {
+		switch string(d.s.Name()) {
 		case "model":
 			d.turn.Model, err = d.text("model")
 			model = true
@@ -47,16 +48,20 @@ func (d *decoder) request() error {
 			d.turn.Tools, err = d.tools()
 		case "stream":
 			d.turn.Stream, err = d.optionalBool("stream")
-		case "temperature", "top_p":
-			err = d.expect(name, "a number", codec.Number)
-		case "max_tokens", "max_completion_tokens":
-			err = d.optionalInt(name)
+		case "temperature":
+			err = d.expect("temperature", "a number", codec.Number)
+		case "top_p":
+			err = d.expect("top_p", "a number", codec.Number)
+		case "max_tokens":
+			err = d.optionalInt("max_tokens")
+		case "max_completion_tokens":
+			err = d.optionalInt("max_completion_tokens")
 		case "user":
-			err = d.expect(name, "a string", codec.String)
+			err = d.expect("user", "a string", codec.String)
 		case "stop":
 			err = d.stop()
 		case "tool_choice":
-			err = d.expect(name, "a string or an object", codec.String, codec.Object)
+			err = d.expect("tool_choice", "a string or an object", codec.String, codec.Object)
 		case "stream_options":
 			err = d.streamOptions()
 		default:
@@ -125,11 +130,14 @@ func (d *decoder) optionalBool(param string) (*bool, error) {
 	return &v, nil
 }
 
+// optionalInt consumes a whole number of any size and sign, or null: some clients send -1 for no limit.
 func (d *decoder) optionalInt(param string) error {
 	if d.null() {
 		return nil
 	}
-	if _, ok := d.s.Int(); !ok {
+	k := d.s.Kind()
+	n, err := strconv.ParseFloat(string(d.s.Raw()), 64)
+	if k != codec.Number || err != nil || n != math.Trunc(n) {
 		return pipeline.Invalid(param, param+" must be a whole number or null")
 	}
 	return nil
@@ -203,7 +211,8 @@ func (d *decoder) tools() ([]pipeline.ToolSpec, error) {
 	i := 0
 	for d.s.Array(); d.s.Elem(); i++ {
 		if d.s.Kind() != codec.Object {
-			return nil, pipeline.Invalid(index("tools", i), "each tool must be an object")
+			d.s.Skip()
+			continue
 		}
 		var tool pipeline.ToolSpec
 		function := false

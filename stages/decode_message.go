@@ -31,7 +31,7 @@ func (d *decoder) message(param string) (m pipeline.Message, err error) {
 	}
 	var reasoning string
 	for d.s.Object(); d.s.Key() && err == nil; {
-		switch name := string(d.s.Name()); name {
+		switch string(d.s.Name()) {
 		case "role":
 			role, _ := d.s.Text()
 			m.Role = pipeline.Role(role.String())
@@ -44,9 +44,9 @@ func (d *decoder) message(param string) (m pipeline.Message, err error) {
 		case "tool_calls":
 			m.ToolCalls, err = d.toolCalls(param + ".tool_calls")
 		case "reasoning_content":
-			m.Reasoning = d.lenientText(m.Reasoning)
+			m.Reasoning = d.lenientText()
 		case "reasoning":
-			reasoning = d.lenientText(reasoning)
+			reasoning = d.lenientText()
 		default:
 			d.s.Skip()
 		}
@@ -81,11 +81,8 @@ func check(m *pipeline.Message, param string) error {
 }
 
 // lenientText consumes a value that counts only if it is a string, as clients put other things in these fields.
-func (d *decoder) lenientText(old string) string {
-	t, ok := d.s.Text()
-	if !ok {
-		return old
-	}
+func (d *decoder) lenientText() string {
+	t, _ := d.s.Text()
 	return t.String()
 }
 
@@ -127,9 +124,9 @@ func (d *decoder) part(param string) (p pipeline.Part, ok bool, err error) {
 		case "type":
 			kind, err = d.text(param + ".type")
 		case "text":
-			text = d.lenientText(text)
+			text = d.lenientText()
 		case "refusal":
-			refusal = d.lenientText(refusal)
+			refusal = d.lenientText()
 		case "image_url":
 			url, err = d.imageURL(param + ".image_url")
 		default:
@@ -154,8 +151,12 @@ func (d *decoder) part(param string) (p pipeline.Part, ok bool, err error) {
 	return p, false, pipeline.Invalid(param+".type", fmt.Sprintf("content parts of type %q are not supported: send text or image_url", kind))
 }
 
-// imageURL reads {"url": …}, or a bare string as some clients send it.
+// imageURL reads {"url": …}, or a bare string as some clients send it. Null is as good as absent: others write all members of a
+// part, whatever its type.
 func (d *decoder) imageURL(param string) (url string, err error) {
+	if d.null() {
+		return "", nil
+	}
 	if d.s.Kind() != codec.Object {
 		return d.text(param)
 	}
@@ -184,16 +185,16 @@ func image(url, param string) (p pipeline.Part, err error) {
 	if kind, sub, _ := strings.Cut(media, "/"); kind != "image" || sub == "" || sub == "*" {
 		return p, pipeline.Invalid(param, "the image's data URL must name its media type (data:image/png;base64,…)")
 	}
-	if data == "" || !isBase64(data) {
+	if !isBase64(data) {
 		return p, pipeline.Invalid(param, "the image's data is not valid base64")
 	}
 	return pipeline.Part{Image: url, MediaType: media}, nil
 }
 
-// isBase64 reports whether s is standard base64, without decoding megabytes of it into memory.
+// isBase64 reports whether s is standard base64, padded or not, without decoding megabytes of it into memory.
 func isBase64(s string) bool {
-	s = strings.TrimRight(s, "=")
-	if len(s)%4 == 1 {
+	coded := len(s)
+	if s = strings.TrimRight(s, "="); s == "" || len(s) < coded && coded != (len(s)+3)/4*4 {
 		return false
 	}
 	for i := 0; i < len(s); i++ {
@@ -266,15 +267,13 @@ var noArguments = []byte("{}")
 // arguments reads what the model once wrote: a JSON object stays byte for byte, nothing becomes {}, and what is not an object
 // is preserved as {"_raw_arguments": text} (http-face.md, "System-message containment").
 func (d *decoder) arguments() []byte {
-	if d.s.Kind() != codec.String {
-		if d.s.Kind() == codec.Object {
-			return d.s.Raw()
-		}
-		d.s.Skip()
-		return noArguments
+	var raw []byte
+	if d.s.Kind() == codec.String {
+		t, _ := d.s.Text()
+		raw = t.AppendTo(nil)
+	} else {
+		raw = d.s.Raw() // some clients send what the text says, not the text
 	}
-	t, _ := d.s.Text()
-	raw := t.AppendTo(nil)
 	var s codec.Scanner
 	s.Reset(raw)
 	switch kind := s.Kind(); {

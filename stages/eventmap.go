@@ -17,7 +17,7 @@ import (
 func EventMap(log *slog.Logger) pipeline.Stage {
 	return pipeline.Stage{Name: "event map", Events: func(t *pipeline.Turn, in pipeline.Stream) pipeline.Stream {
 		return func(yield func(*pipeline.Event, error) bool) {
-			m := mapper{turn: t, log: log, yield: yield}
+			m := mapper{turn: t, log: log, yield: yield, calls: calls{turn: t.ID}}
 			for ev, err := range in {
 				if !m.take(ev, err) {
 					return
@@ -51,6 +51,11 @@ func (m *mapper) take(ev *pipeline.Event, err error) bool {
 		}
 		return false
 	}
+	if ev.Kind >= pipeline.ToolStart && ev.Kind <= pipeline.ToolCancel {
+		if err := m.calls.admit(len(ev.Text)); err != nil {
+			return m.take(nil, err)
+		}
+	}
 	switch ev.Kind {
 	case pipeline.Text:
 		return m.delta(ev, &m.text)
@@ -72,7 +77,7 @@ func (m *mapper) take(ev *pipeline.Event, err error) bool {
 		}
 	case pipeline.ToolCancel:
 		m.calls.get(ev.ID, ev.Name).cancelled = true
-		return true
+		return m.send(false) // others may have waited for it
 	case pipeline.ToolCall:
 		return m.call(ev)
 	case pipeline.Finish:
@@ -111,11 +116,10 @@ func (m *mapper) flushBlock(b *block, kind pipeline.Kind) bool {
 
 // call takes a whole call and passes on what has its turn.
 func (m *mapper) call(ev *pipeline.Event) bool {
-	c := m.calls.get(ev.ID, ev.Name)
-	if c.whole || c.cancelled {
-		return true // a repetition
-	}
-	if ev.Text != nil {
+	c := m.calls.finishing(ev.ID, ev.Name)
+	switch {
+	case c.whole, c.cancelled: // a repetition, which may have brought the name
+	case len(ev.Text) > 0:
 		c.arguments = c.arguments[:0]
 		var join codec.Joiner
 		if ev.Clean {
@@ -123,11 +127,8 @@ func (m *mapper) call(ev *pipeline.Event) bool {
 		} else {
 			c.arguments = join.Flush(join.Append(c.arguments, ev.Text))
 		}
-		if len(c.arguments) == 0 {
-			c.arguments = append(c.arguments, "{}"...)
-		}
 		c.whole = true
-	} else {
+	default:
 		c.ended = true
 		c.whole = c.complete()
 	}
@@ -138,7 +139,7 @@ func (m *mapper) call(ev *pipeline.Event) bool {
 func (m *mapper) send(last bool) bool {
 	for ; m.calls.next < len(m.calls.list); m.calls.next++ {
 		c := &m.calls.list[m.calls.next]
-		if !c.whole || c.cancelled {
+		if !c.ready() {
 			if !last && !c.cancelled {
 				return true
 			}

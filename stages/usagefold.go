@@ -16,7 +16,10 @@ func UsageFold(log *slog.Logger) pipeline.Stage {
 			f := fold{turn: t, log: log}
 			defer f.close()
 			for ev, err := range in {
-				if err == nil && ev.Step != nil {
+				switch {
+				case err != nil:
+					f.close() // whoever reports the error knows what it has cost
+				case ev.Step != nil:
 					f.take(ev)
 				}
 				if !yield(ev, err) {
@@ -28,52 +31,102 @@ func UsageFold(log *slog.Logger) pipeline.Stage {
 }
 
 type fold struct {
-	turn       *pipeline.Turn
-	log        *slog.Logger
-	steps      pipeline.Usage
-	cost, last pipeline.Price // of the steps before the last one, and of the last one
-	generation string         // of the last one
-	closed     bool
+	turn   *pipeline.Turn
+	log    *slog.Logger
+	steps  pipeline.Usage
+	costs  []spent
+	closed bool
+}
+
+// spent is what one model call has cost.
+type spent struct {
+	generation string // "" if the upstream does not name the call
+	cost       pipeline.Price
 }
 
 func (f *fold) take(ev *pipeline.Event) {
 	switch ev.Kind {
 	case pipeline.Step:
 		f.steps = f.steps.Add(ev.Step.Usage)
-		f.cost, f.last, f.generation = f.cost.Add(f.last), ev.Step.Cost, ev.Step.Generation
+		f.step(ev.Step)
 	case pipeline.Cost:
 		f.late(ev.Step)
 	case pipeline.Finish:
 		f.late(ev.Step)
 		f.total(ev.Step.Usage)
-		ev.Step.Cost = f.cost.Add(f.last)
-		ev.Step.Usage = f.steps
+		ev.Step.Usage, ev.Step.Cost = f.steps, f.cost()
 		f.close()
 	}
 }
 
-// late takes a cost that came apart from its step.
+// of returns the call that generation names, nil if it is not known.
+func (f *fold) of(generation string) *spent {
+	for i := range f.costs {
+		if generation != "" && f.costs[i].generation == generation {
+			return &f.costs[i]
+		}
+	}
+	return nil
+}
+
+// step takes the cost of a step, which may have come before it.
+func (f *fold) step(s *pipeline.StepInfo) {
+	switch c := f.of(s.Generation); {
+	case c == nil:
+		f.costs = append(f.costs, spent{s.Generation, s.Cost})
+	case s.Cost.Known():
+		c.cost = s.Cost
+	}
+}
+
+// late takes a cost that came apart from its step: that of the call it names, or of the last one if either has no name.
 func (f *fold) late(s *pipeline.StepInfo) {
 	if !s.Cost.Known() {
 		return
 	}
-	if f.generation != "" && s.Generation != "" && f.generation != s.Generation {
-		f.cost = f.cost.Add(f.last)
+	c := f.of(s.Generation)
+	if n := len(f.costs); c == nil && n > 0 && (s.Generation == "" || f.costs[n-1].generation == "") {
+		c = &f.costs[n-1]
 	}
-	f.last = s.Cost
+	if c == nil {
+		f.costs = append(f.costs, spent{s.Generation, s.Cost})
+		return
+	}
+	c.cost = s.Cost
 	if s.Generation != "" {
-		f.generation = s.Generation
+		c.generation = s.Generation
 	}
+}
+
+func (f *fold) cost() (sum pipeline.Price) {
+	for _, c := range f.costs {
+		sum = sum.Add(c.cost)
+	}
+	return sum
 }
 
 // total replaces what the steps add up to by what the upstream calls the total, as far as it says.
 func (f *fold) total(u pipeline.Usage) {
-	if !u.Known() {
+	s := f.steps
+	switch {
+	case !u.Known():
 		return
+	case u.Has&pipeline.HasInput == 0 && s.Has&pipeline.HasInput != 0:
+		u.Input, u.CacheRead, u.CacheWrite = s.Input, s.CacheRead, s.CacheWrite
+	case u.Has&pipeline.HasCache == 0:
+		split := pipeline.InclusiveUsage(u.Prompt(), s.CacheRead, s.CacheWrite)
+		u.Input, u.CacheRead, u.CacheWrite = split.Input, split.CacheRead, split.CacheWrite
 	}
-	if f.steps.Known() && (f.steps.Prompt() != u.Prompt() || f.steps.Output != u.Output) {
+	if u.Has&pipeline.HasOutput == 0 {
+		u.Output = s.Output
+	}
+	if u.Has&pipeline.HasReasoning == 0 {
+		u.Reasoning = s.Reasoning
+	}
+	u.Has |= s.Has
+	if s.Known() && (s.Prompt() != u.Prompt() || s.Output != u.Output) {
 		f.log.Debug("usage: the total is not the sum of the steps", "turn", f.turn.ID,
-			"steps_prompt", f.steps.Prompt(), "total_prompt", u.Prompt(), "steps_output", f.steps.Output, "total_output", u.Output)
+			"steps_prompt", s.Prompt(), "total_prompt", u.Prompt(), "steps_output", s.Output, "total_output", u.Output)
 	}
 	f.steps = u
 }
@@ -85,5 +138,5 @@ func (f *fold) close() {
 	}
 	f.closed = true
 	f.turn.Usage = f.turn.Usage.Add(f.steps)
-	f.turn.Cost = f.turn.Cost.Add(f.cost.Add(f.last))
+	f.turn.Cost = f.turn.Cost.Add(f.cost())
 }

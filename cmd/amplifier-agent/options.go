@@ -73,7 +73,7 @@ func (f *serveFlags) resolve(c *cobra.Command, env func(string) string) (o serve
 	o.demo = f.demo
 	o.logLevel = f.logLevel
 	o.bind = pick("bind", f.bind, defaultBind, envPrefix+"BIND")
-	o.key = pick("api-key", f.key, defaultKey, envPrefix+"API_KEY")
+	o.key = strings.TrimSpace(pick("api-key", f.key, defaultKey, envPrefix+"API_KEY"))
 	o.modelID = pick("model-id", f.modelID, defaultModel, envPrefix+"MODEL_ID")
 	o.port = f.port
 	if v := env(envPrefix + "PORT"); !set("port") && v != "" {

@@ -41,7 +41,7 @@ type reading struct {
 	err  error
 }
 
-// sink takes the events of a stream; false ends it.
+// sink takes the events of a stream; false ends it, because nobody wants more or because of an error that it has set.
 type sink interface {
 	event(ev *pipeline.Event) bool
 }
@@ -64,7 +64,7 @@ func (r *reading) run(in pipeline.Stream, s sink) {
 			return
 		}
 		if !s.event(ev) {
-			r.stop = true
+			r.stop = r.err == nil
 			return
 		}
 	}

@@ -1,10 +1,14 @@
 package chat
 
 import (
+	"fmt"
 	"time"
 
 	"amplifier-agent/pipeline"
 )
+
+// maxWholeBytes is how much of an answer is buffered.
+const maxWholeBytes = 64 << 20
 
 // JSON encodes a turn as one body (http-face.md, "Non-streaming"; rulings 24): a pure buffering of what SSE writes. Its only
 // frame comes last; an error takes its place as it would take the place of the first frame of the stream.
@@ -63,6 +67,11 @@ func (j *whole) event(ev *pipeline.Event) bool {
 		j.begun = true
 		return j.wire.Alive()
 	default: // internal activity stays internal
+	}
+	if len(j.content)+len(j.reasoning)+len(j.calls) > maxWholeBytes {
+		j.err = &pipeline.Error{Code: pipeline.CodeUpstream, Origin: pipeline.OriginUpstream,
+			Message: fmt.Sprintf("the answer is longer than %d MiB: ask for it with \"stream\": true", maxWholeBytes>>20)}
+		return false
 	}
 	return true
 }

@@ -37,7 +37,7 @@ func Decompress(encoding string, src io.Reader) (io.ReadCloser, error) {
 		}
 		return d.IOReadCloser(), nil
 	case "br":
-		return io.NopCloser(brrr.NewReader(src)), nil
+		return brrr.NewReader(src), nil
 	}
 	return nil, ErrEncoding
 }

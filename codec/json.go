@@ -2,6 +2,7 @@ package codec
 
 import (
 	"io"
+	"unicode/utf8"
 
 	json "github.com/goccy/go-json"
 )
@@ -9,15 +10,45 @@ import (
 // RawMessage is a JSON value kept as the bytes it was read from.
 type RawMessage = json.RawMessage
 
-// Marshal returns the JSON encoding of v without HTML escaping. For everything off the hot path; events and frames are
-// appended by hand.
+// Marshal returns the JSON encoding of v without HTML escaping. What it returns is valid UTF-8 and holds U+0085, U+2028 and U+2029
+// only as escapes, raw values included. For everything off the hot path; events and frames are appended by hand.
 func Marshal(v any) ([]byte, error) {
-	return json.MarshalWithOption(v, json.DisableHTMLEscape())
+	b, err := json.MarshalWithOption(v, json.DisableHTMLEscape())
+	return tidy(b), err
 }
 
 // MarshalIndent is Marshal with two spaces of indentation, for people.
 func MarshalIndent(v any) ([]byte, error) {
-	return json.MarshalIndentWithOption(v, "", "  ", json.DisableHTMLEscape())
+	b, err := json.MarshalIndentWithOption(v, "", "  ", json.DisableHTMLEscape())
+	return tidy(b), err
+}
+
+// tidy rewrites what go-json and raw values let through and clients stumble over. In valid JSON it can stand in strings only.
+func tidy(b []byte) []byte {
+	var dst []byte
+	start := 0
+	for i := 0; i < len(b); {
+		if b[i] < utf8.RuneSelf {
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(b[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			dst = append(append(dst, b[start:i]...), "\uFFFD"...)
+		case breaksLines(r):
+			dst = appendHex(append(dst, b[start:i]...), r)
+		default:
+			i += n
+			continue
+		}
+		i += n
+		start = i
+	}
+	if start == 0 {
+		return b
+	}
+	return append(dst, b[start:]...)
 }
 
 // Unmarshal decodes data into v. It checks first, with a bound on nesting, that data is exactly one JSON value, so that

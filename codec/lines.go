@@ -6,22 +6,22 @@ import (
 	"io"
 )
 
-// ErrLineTooLong is returned by Fill when a line outgrows LineOptions.MaxBytes.
+// ErrLineTooLong is returned by Fill once a line outgrows LineOptions.MaxBytes.
 var ErrLineTooLong = errors.New("line longer than the limit")
 
 const (
 	minLineBuffer  = 4 << 10  // bytes a reader starts with
 	keepLineBuffer = 64 << 10 // a buffer that grew beyond is not kept for the next stream
-	skipLineAbove  = 64 << 10 // from this length on a line may be passed over without being buffered
-	growUntil      = 32 << 10 // reads that fill the buffer make it grow up to here
+	skipLineAbove  = 64 << 10 // bytes from which on a line may be passed over without being buffered
+	growUntil      = 32 << 10 // bytes up to which reads that fill the buffer make it grow
 )
 
 // LineOptions bound what a LineReader holds in memory.
 type LineOptions struct {
-	// MaxBytes is the longest line, in bytes; 0 means no limit.
+	// MaxBytes is the longest line, in bytes and without its newline; 0 means no limit.
 	MaxBytes int
-	// Skip is asked once about a line that outgrows 64 KiB, with the bytes that have arrived; true passes the whole line over
-	// in constant memory. May be nil.
+	// Skip is asked once about each line of 64 KiB and more, or longer than MaxBytes, with the bytes that have arrived; true passes
+	// the whole line over in constant memory. May be nil.
 	Skip func(head []byte) bool
 }
 
@@ -29,21 +29,23 @@ type LineOptions struct {
 // lines, comments (":"), "event:", "id:" and "retry:" lines and "[DONE]"; it strips surrounding space, a byte order mark and an
 // optional "data:" prefix; a last line needs no newline.
 //
-// Next returns what is buffered and never reads; Fill reads once and may block. A line is valid until the next call of either.
+// Next returns what is buffered and never reads; Fill reads once and may block, and is for when Next has returned false. A line
+// is valid until the next call of either, or of Reset.
 type LineReader struct {
 	opt      LineOptions
 	buf      []byte
 	start    int // first byte not consumed
 	seen     int // bytes from start on that hold no newline
 	skipping bool
-	asked    bool // Skip was asked about the line at start
-	began    bool // the first line is past
-	eof      bool
-	lent     []byte // the line that Next returned last; overwritten in race builds
+	asked    bool   // Skip was asked about the line at start
+	began    bool   // the first line is past
+	err      error  // what every further Fill returns
+	lent     []byte // the line that Next returned last, in race builds
 }
 
 // Reset makes the reader ready for another stream. It keeps its buffer unless that grew large.
 func (r *LineReader) Reset(opt LineOptions) {
+	r.reclaim()
 	buf := r.buf[:0]
 	if cap(buf) > keepLineBuffer {
 		buf = nil
@@ -51,54 +53,55 @@ func (r *LineReader) Reset(opt LineOptions) {
 	*r = LineReader{opt: opt, buf: buf}
 }
 
-// Next returns the next buffered line that holds payload. False means that Fill must bring more, or, after Fill has returned
-// io.EOF, that the stream has ended.
+// Next returns the next buffered line that holds payload. False means that Fill must bring more, or, after Fill has returned an
+// error, that nothing is left; what stands behind the last newline is a line only after io.EOF.
 func (r *LineReader) Next() (line []byte, ok bool) {
-	if poison && r.lent != nil {
-		for i := range r.lent {
-			r.lent[i] = '!'
-		}
-		r.lent = nil
-	}
+	r.reclaim()
 	for {
 		rest := r.buf[r.start:]
+		end := len(rest)
 		i := bytes.IndexByte(rest[r.seen:], '\n')
 		switch {
 		case i >= 0:
 			line = rest[:r.seen+i]
-			r.start += r.seen + i + 1
-		case r.eof && len(rest) > 0:
+			end = len(line) + 1
+		case r.err == io.EOF && end > 0:
 			line = rest
-			r.start = len(r.buf)
 		default:
-			r.seen = len(rest)
+			r.seen = end
 			return nil, false
 		}
-		r.seen, r.asked = 0, false
-		if r.skipping {
-			r.skipping = false
+		if err := r.judge(line); err != nil {
+			r.err = err
+			return nil, false
+		}
+		first, skipped := !r.began, r.skipping
+		r.start += end
+		r.seen, r.skipping, r.asked, r.began = 0, false, false, true
+		if skipped {
 			continue
 		}
-		if !r.began {
-			r.began = true
+		if first {
 			line = bytes.TrimPrefix(line, []byte("\xEF\xBB\xBF"))
 		}
 		if line = payload(line); len(line) > 0 {
-			r.lent = line
+			if poison {
+				r.lent = line
+			}
 			return line, true
 		}
 	}
 }
 
-// Fill reads once from src. At the end of the stream it returns io.EOF, and Next may then return a last line. Any other error
-// is src's own, or ErrLineTooLong.
+// Fill reads once from src. Its error is src's own, io.EOF at the end of the stream, or ErrLineTooLong, and stays. Bytes that
+// come together with an error are returned by Next first: the error is for the next Fill.
 func (r *LineReader) Fill(src io.Reader) error {
-	if r.eof {
-		return io.EOF
+	r.reclaim()
+	if r.err == nil {
+		r.err = r.room()
 	}
-	r.lent = nil
-	if err := r.room(); err != nil {
-		return err
+	if r.err != nil {
+		return r.err
 	}
 	n, err := src.Read(r.buf[len(r.buf):cap(r.buf)])
 	full := n == cap(r.buf)-len(r.buf)
@@ -106,37 +109,51 @@ func (r *LineReader) Fill(src io.Reader) error {
 	if full && cap(r.buf) < growUntil {
 		r.grow()
 	}
-	if err == io.EOF {
-		r.eof = true
-		if n > 0 {
-			return nil
-		}
+	if r.err = err; n > 0 {
+		return nil
 	}
 	return err
 }
 
-// room makes space for the next read: consumed bytes go, then the buffer grows, unless the line may be dropped.
+// reclaim ends the loan of the line that Next returned last.
+func (r *LineReader) reclaim() {
+	if poison {
+		for i := range r.lent {
+			r.lent[i] = '!'
+		}
+		r.lent = nil
+	}
+}
+
+// judge decides about the line at start, of which head has arrived: it may be passed over, and must not outgrow the limit.
+// It is asked when a read must make room as well as when a line is complete, so that the answer does not depend on where the
+// source cuts its bytes.
+func (r *LineReader) judge(head []byte) error {
+	tooLong := r.opt.MaxBytes > 0 && len(head) > r.opt.MaxBytes
+	if (tooLong || len(head) >= skipLineAbove) && !r.asked && r.opt.Skip != nil {
+		r.asked = true
+		r.skipping = r.opt.Skip(head)
+	}
+	if tooLong && !r.skipping {
+		return ErrLineTooLong
+	}
+	return nil
+}
+
+// room makes space for the next read: consumed bytes and those of a line that is passed over go, then the buffer grows.
 func (r *LineReader) room() error {
+	if err := r.judge(r.buf[r.start : r.start+r.seen]); err != nil {
+		return err
+	}
+	if r.skipping {
+		r.start += r.seen
+		r.seen = 0
+	}
 	if r.start > 0 {
 		r.buf = r.buf[:copy(r.buf, r.buf[r.start:])]
 		r.start = 0
 	}
-	if r.skipping && r.seen == len(r.buf) {
-		r.buf, r.seen = r.buf[:0], 0
-	}
-	n := len(r.buf)
-	if n >= skipLineAbove && !r.asked && r.opt.Skip != nil {
-		r.asked = true
-		if r.opt.Skip(r.buf) {
-			r.skipping = true
-			r.buf, r.seen = r.buf[:0], 0
-			return nil
-		}
-	}
-	if r.opt.MaxBytes > 0 && n > r.opt.MaxBytes {
-		return ErrLineTooLong
-	}
-	if n == cap(r.buf) {
+	if len(r.buf) == cap(r.buf) {
 		r.grow()
 	}
 	return nil

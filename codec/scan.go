@@ -52,7 +52,7 @@ type Scanner struct {
 	b      []byte
 	i      int
 	err    error
-	comma  bool // a value stands before i in this object or array
+	comma  bool // another member or element needs one before it
 	depth  int
 	key    []byte
 	keyBuf []byte
@@ -151,7 +151,7 @@ func (s *Scanner) next(closing byte) bool {
 	if c == closing {
 		s.i++
 		s.depth--
-		s.comma = true
+		s.comma = true // in what this one stands in
 		return false
 	}
 	if s.comma {
@@ -161,8 +161,8 @@ func (s *Scanner) next(closing byte) bool {
 		}
 		s.i++
 		s.space()
-		s.comma = false
 	}
+	s.comma = true
 	return true
 }
 
@@ -180,7 +180,6 @@ func (s *Scanner) Text() (t Text, ok bool) {
 	t = s.b[s.i+1 : end]
 	s.clean = f&dirty == 0
 	s.i = end + 1
-	s.comma = true
 	return t, true
 }
 
@@ -212,7 +211,7 @@ func (s *Scanner) Int() (n int64, ok bool) {
 	for _, c := range raw {
 		if c < '0' || c > '9' || len(raw) > 15 {
 			f, err := strconv.ParseFloat(string(raw), 64)
-			if n = int64(f); err != nil || f < 0 || f > 1<<53 || float64(n) != f {
+			if n = int64(f); err != nil || f < 0 || f >= 1<<53 || float64(n) != f {
 				return 0, false
 			}
 			return n, true
@@ -228,7 +227,8 @@ func (s *Scanner) Bool() (v, ok bool) {
 		s.Skip()
 		return false, false
 	}
-	return string(s.Raw()) == "true", s.err == nil
+	raw := s.Raw()
+	return string(raw) == "true", raw != nil
 }
 
 // End reports the first error, or that something stands behind the value.

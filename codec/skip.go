@@ -50,41 +50,36 @@ func (s *Scanner) skip(strict bool) {
 				return
 			}
 		}
-		more, ok := s.after(&stack, strict)
-		if !ok {
-			return
-		}
-		if !more {
-			s.comma = true
+		if !s.after(&stack, strict) {
 			return
 		}
 	}
 }
 
-// after stands behind a value: it closes what ends here and moves to the next value, if there is one.
-func (s *Scanner) after(stack *nesting, strict bool) (more, ok bool) {
+// after stands behind a value: it closes what ends here and moves to the next value, if there is one and nothing is wrong.
+func (s *Scanner) after(stack *nesting, strict bool) (more bool) {
 	for stack.n > 0 {
 		s.space()
 		if s.i == len(s.b) {
 			s.fail(ErrSyntax)
-			return false, false
+			return false
 		}
 		c, object := s.b[s.i], stack.top()
 		s.i++
 		switch {
 		case c == ',' && object:
-			return true, s.member(strict)
+			return s.member(strict)
 		case c == ',':
-			return true, true
+			return true
 		case c == '}' && object, c == ']' && !object:
 			stack.n--
 		default:
 			s.i--
 			s.fail(ErrSyntax)
-			return false, false
+			return false
 		}
 	}
-	return false, true
+	return false
 }
 
 // member consumes a key and the colon behind it.

@@ -169,14 +169,22 @@ func (j *Joiner) Append(dst []byte, t Text) []byte {
 	return dst
 }
 
-// escape returns the length of the escape at i if it can be copied as it is. Otherwise it is half a pair: it is held back if
-// the text ends with it, and lone if not.
+// escape returns the length of the escape at i if it can be copied as it is. Otherwise it is broken, which no Scanner lets pass,
+// or half a pair: it is held back if the text ends with it, and lone if not.
 func (j *Joiner) escape(t Text, i int) int {
+	if i+1 == len(t) {
+		return 0
+	}
 	if t[i+1] != 'u' {
+		if unescaped[t[i+1]] == 0 {
+			return 0
+		}
 		return 2
 	}
 	r := hex4(t[i+2:])
 	switch {
+	case r < 0:
+		return 0
 	case !utf16.IsSurrogate(r):
 		return 6
 	case r < lowMin && lowSurrogate(t, i+6) != 0:

@@ -32,16 +32,12 @@ func tidy(b []byte) []byte {
 			i++
 			continue
 		}
-		r, n := utf8.DecodeRune(b[i:])
-		switch {
-		case r == utf8.RuneError && n == 1:
-			dst = append(append(dst, b[start:i]...), "\uFFFD"...)
-		case breaksLines(r):
-			dst = appendHex(append(dst, b[start:i]...), r)
-		default:
+		if n := wide(b[i:]); n > 0 {
 			i += n
 			continue
 		}
+		r, n := utf8.DecodeRune(b[i:])
+		dst = appendUnfit(append(dst, b[start:i]...), r)
 		i += n
 		start = i
 	}

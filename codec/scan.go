@@ -188,10 +188,15 @@ func (s *Scanner) Clean() bool { return s.clean }
 
 // Raw consumes the next value of any kind and returns its bytes, which are strictly valid JSON apart from, at worst, invalid
 // UTF-8 inside strings.
-func (s *Scanner) Raw() []byte {
+func (s *Scanner) Raw() []byte { return s.span(true) }
+
+// Span is Raw for a value that is scanned again and not passed on: like Skip it lets raw control characters inside strings be.
+func (s *Scanner) Span() []byte { return s.span(false) }
+
+func (s *Scanner) span(strict bool) []byte {
 	s.space()
 	start := s.i
-	s.skip(true)
+	s.skip(strict)
 	if s.err != nil {
 		return nil
 	}
@@ -310,9 +315,10 @@ func scanString(b []byte, i int) (end int, f textFlags) {
 				}
 			}
 		case c >= utf8.RuneSelf:
-			r, n := utf8.DecodeRune(b[i:])
-			if r == utf8.RuneError && n == 1 || breaksLines(r) {
+			n := wide(b[i:])
+			if n == 0 {
 				f |= dirty
+				_, n = utf8.DecodeRune(b[i:])
 			}
 			i += n
 		default:

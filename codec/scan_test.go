@@ -569,3 +569,20 @@ func ExampleScanner() {
 	fmt.Println(string(text), s.Clean(), s.End())
 	// Output: say \"hi\" true <nil>
 }
+
+// TestSpan: what is scanned again may be sloppier than what is passed on.
+func TestSpan(t *testing.T) {
+	var s codec.Scanner
+	for _, in := range []string{"{\"a\":\"tab\tin\"}", `[1,{"b":"c"}]`, `"x"`} {
+		s.Reset([]byte(in))
+		if got := s.Span(); string(got) != in || s.End() != nil {
+			t.Errorf("%q: %q, %v", in, got, s.End())
+		}
+	}
+	for _, in := range []string{`{"a"}`, "[1,]", `"x`} {
+		s.Reset([]byte(in))
+		if got := s.Span(); got != nil || s.End() == nil {
+			t.Errorf("%q: %q, %v", in, got, s.End())
+		}
+	}
+}

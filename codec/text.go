@@ -72,20 +72,42 @@ func AppendText[T []byte | string](dst []byte, s T) []byte {
 			start = i
 			continue
 		}
-		r, n := decodeRune(s, i)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			dst = append(append(dst, s[start:i]...), "\uFFFD"...)
-		case breaksLines(r):
-			dst = appendHex(append(dst, s[start:i]...), r)
-		default:
+		if n := wide(s[i:]); n > 0 {
 			i += n
 			continue
 		}
+		r, n := decodeRune(s, i)
+		dst = appendUnfit(append(dst, s[start:i]...), r)
 		i += n
 		start = i
 	}
 	return append(dst, s[start:]...)
+}
+
+// wide returns how many bytes s begins with that are characters beyond ASCII and may stand as they are.
+func wide[T []byte | Text | string](s T) int {
+	i := 0
+	for i < len(s) && s[i] >= utf8.RuneSelf {
+		// Most of Chinese, Japanese and Korean: any two continuation bytes are right behind these.
+		if c := s[i]; c > 0xE2 && c < 0xED && i+2 < len(s) && s[i+1]&0xC0 == 0x80 && s[i+2]&0xC0 == 0x80 {
+			i += 3
+			continue
+		}
+		r, n := decodeRune(s, i)
+		if r == utf8.RuneError && n == 1 || breaksLines(r) {
+			break
+		}
+		i += n
+	}
+	return i
+}
+
+// appendUnfit appends what stands for a character at which wide stops: U+FFFD for bytes that are none, else its escape.
+func appendUnfit(dst []byte, r rune) []byte {
+	if breaksLines(r) {
+		return appendHex(dst, r)
+	}
+	return append(dst, "\uFFFD"...)
 }
 
 // AppendString appends s to dst as a JSON string, quotes included; otherwise it is AppendText.
@@ -93,7 +115,7 @@ func AppendString[T []byte | string](dst []byte, s T) []byte {
 	return append(AppendText(append(dst, '"'), s), '"')
 }
 
-func decodeRune[T []byte | string](s T, i int) (rune, int) {
+func decodeRune[T []byte | Text | string](s T, i int) (rune, int) {
 	var b [utf8.UTFMax]byte
 	return utf8.DecodeRune(b[:copy(b[:], s[i:])])
 }
@@ -151,15 +173,13 @@ func (j *Joiner) Append(dst []byte, t Text) []byte {
 			}
 			i += 6
 		case c >= utf8.RuneSelf:
-			r, n := utf8.DecodeRune(t[i:])
-			switch {
-			case r == utf8.RuneError && n == 1:
-				dst = append(dst, "\uFFFD"...)
-			case breaksLines(r):
-				dst = appendHex(dst, r)
-			default:
+			if n := wide(t[i:]); n > 0 {
 				dst = append(dst, t[i:i+n]...)
+				i += n
+				continue
 			}
+			r, n := utf8.DecodeRune(t[i:])
+			dst = appendUnfit(dst, r)
 			i += n
 		default:
 			dst = appendControl(dst, c)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -78,8 +79,7 @@ func withServer(ctx context.Context, o serveOptions, stderr io.Writer, use func(
 	select {
 	case err = <-served: // it has failed: nobody asked it to stop
 		cancel()
-		<-used
-		return failed(fmt.Errorf("serve: %w", err))
+		return failed(fmt.Errorf("serve: %w", errors.Join(err, <-used)))
 	case err = <-used:
 	}
 	cancel()
@@ -101,7 +101,7 @@ func shutDown(s *routes.Server, served <-chan error, result error, stderr io.Wri
 		s.Cut()
 		err = <-done
 	}
-	<-served
+	err = errors.Join(err, <-served)
 	if result == nil && err != nil {
 		result = failed(fmt.Errorf("shut down: %w", err))
 	}

@@ -30,8 +30,8 @@ var notSlug = regexp.MustCompile(`[^a-z0-9]+`)
 
 // Workspace derives a slug from a directory (rulings 7).
 func Workspace(dir string) string {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = resolved
 	}
 	s := strings.Trim(notSlug.ReplaceAllString(strings.ToLower(dir), "-"), "-")
 	switch {

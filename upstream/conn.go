@@ -3,6 +3,7 @@ package upstream
 import (
 	"bufio"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"time"
@@ -13,20 +14,22 @@ const (
 	tick = 500 * time.Millisecond
 	// readBufferBytes is the buffer of a connection; it also bounds the header of a response.
 	readBufferBytes = 8 << 10
-	// writeStall is how long one write of a request may block.
+	// writeStall is how long a gateway may take nothing of a request.
 	writeStall = 30 * time.Second
 )
 
-var (
-	errStopped = errors.New("the consumer has stopped")
-	errStalled = errors.New("silent for too long")
-)
+var errStopped = errors.New("the consumer has stopped")
+
+// stalled is the error of a connection that has moved no byte for so long.
+type stalled time.Duration
+
+func (s stalled) Error() string { return "silent for " + time.Duration(s).String() }
 
 // Watcher hears what a connection waits for. Its methods run on the goroutine that reads; false ends the exchange.
 type Watcher interface {
 	// Reading is called right before the socket is read, which may block.
 	Reading() bool
-	// Silent is called after a tick without a byte. next is when it will be called again; it may lower it.
+	// Silent is called after a tick without a byte, read or written. next is when it will be called again; it may lower it.
 	Silent(next *time.Duration) bool
 }
 
@@ -42,6 +45,7 @@ type conn struct {
 	first    bool          // the first tick is awaited, which comes whatever arrives before it
 	arrived  bool          // bytes have arrived since the deadline was set
 	answered bool          // bytes have arrived since bind
+	ended    error         // what the last failed read or write ended in, nil if none has
 
 	stream net.Conn      // what carries HTTP: the conn itself, or TLS on top of it
 	br     *bufio.Reader // reads stream
@@ -49,10 +53,11 @@ type conn struct {
 	parked time.Time // since when it has been idle
 }
 
-// bind makes w hear of the silence from now on, the first time after first.
-func (c *conn) bind(w Watcher, first, idle time.Duration) {
-	c.watch, c.idle, c.until, c.first, c.answered = w, idle, time.Time{}, true, false
-	c.arm(time.Now(), first)
+// bind makes w hear of the silence from now on, the first time when it is due.
+func (c *conn) bind(w Watcher, due time.Time, idle time.Duration) {
+	c.watch, c.idle, c.until, c.first, c.answered, c.ended = w, idle, time.Time{}, true, false, nil
+	now := time.Now()
+	c.arm(now, due.Sub(now))
 }
 
 // unbind leaves the connection without watcher and deadline.
@@ -64,8 +69,9 @@ func (c *conn) unbind() {
 // limit lets reads go on for at most d from now; then they return os.ErrDeadlineExceeded.
 func (c *conn) limit(d time.Duration) {
 	now := time.Now()
-	c.until = now.Add(d)
-	c.arm(now, d)
+	if c.until = now.Add(d); c.deadline.After(c.until) {
+		c.arm(now, d)
+	}
 }
 
 func (c *conn) arm(now time.Time, d time.Duration) {
@@ -78,7 +84,14 @@ func (c *conn) arm(now time.Time, d time.Duration) {
 }
 
 // Read reads the socket. Silence does not end it: an error does, a watcher that says no, too long a silence, or the limit.
-func (c *conn) Read(p []byte) (int, error) {
+func (c *conn) Read(p []byte) (n int, err error) {
+	if n, err = c.read(p); err != nil {
+		c.ended = err
+	}
+	return n, err
+}
+
+func (c *conn) read(p []byte) (int, error) {
 	w := c.watch
 	if w == nil {
 		return c.Conn.Read(p)
@@ -104,26 +117,57 @@ func (c *conn) Read(p []byte) (int, error) {
 		if !c.until.IsZero() && !now.Before(c.until) {
 			return 0, err
 		}
-		quiet := now.Sub(start)
-		if c.idle > 0 && quiet >= c.idle {
-			return 0, errStalled
+		if c.idle > 0 && now.Sub(start) >= c.idle {
+			return 0, stalled(c.idle)
 		}
 		next := tick
-		if c.arrived && !c.first && quiet < tick/2 {
-			next = tick - quiet // bytes came since the deadline was set: this is no silence yet
-		} else {
-			c.first = false
-			if !w.Silent(&next) {
-				return 0, errStopped
-			}
-			now = time.Now()
+		if c.first = false; !w.Silent(&next) {
+			return 0, errStopped
 		}
-		c.arm(now, next)
+		c.arm(time.Now(), next)
 	}
 }
 
-// Write writes to the socket, for at most writeStall.
-func (c *conn) Write(p []byte) (int, error) {
-	_ = c.SetWriteDeadline(time.Now().Add(writeStall))
-	return c.Conn.Write(p)
+// Write writes to the socket. A write that blocks is silence too; the socket has to take some of it every writeStall.
+func (c *conn) Write(p []byte) (n int, err error) {
+	moved := time.Now()
+	for {
+		deadline := moved.Add(writeStall)
+		if c.watch != nil && c.deadline.Before(deadline) {
+			deadline = c.deadline
+		}
+		_ = c.SetWriteDeadline(deadline)
+		m, err := c.Conn.Write(p[n:])
+		n += m
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		now := time.Now()
+		if m > 0 {
+			moved = now
+		}
+		if now.Sub(moved) >= writeStall {
+			return n, stalled(writeStall)
+		}
+		if c.watch == nil {
+			continue
+		}
+		next := tick
+		if c.first = false; !c.watch.Silent(&next) {
+			c.ended = errStopped
+			return n, errStopped
+		}
+		c.arm(time.Now(), next)
+	}
+}
+
+// reason is why an exchange on c failed with err: what lies between may have wrapped the true reason beyond recognition.
+func (c *conn) reason(err error) error {
+	switch {
+	case c.ended == nil:
+		return err
+	case errors.Is(c.ended, io.EOF):
+		return io.ErrUnexpectedEOF
+	}
+	return c.ended
 }

@@ -6,13 +6,14 @@
 //
 // A connection lets its reader know, on the reader's own goroutine, right before it reads the socket (Flush) and after each tick
 // without a byte (Idle). So preflight, keepalive, the look whether the client is still there and the limit of silence need no
-// timer, lock or goroutine of their own, in any phase of the exchange: dialling, TLS, waiting for headers, reading.
+// timer, lock or goroutine of their own, in any phase of the exchange: dialling, TLS, sending, waiting for headers, reading.
 //
 // # Files
 //
 //	registry.go   models of all providers, in one namespace
 //	transport.go  Transport, Call, Reply
 //	pool.go       idle connections of one gateway
+//	quiet_*.go    whether an idle connection still is
 //	conn.go       a connection that reports silence
 //	drive.go      a body's lines through a provider's Decoder into a pipeline.Stream
 package upstream

@@ -103,11 +103,8 @@ func Drive(body io.Reader, opt codec.LineOptions, d Decoder, out *Emitter, limit
 			limit(tail)
 		}
 		err = lr.Fill(body)
-		if err != nil && err != io.EOF {
-			break
-		}
 	}
-	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || limited && !errors.Is(err, errStopped) {
+	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || limited {
 		d.End(out)
 		return err == io.EOF, nil
 	}

@@ -16,8 +16,19 @@ type pool struct {
 	closed bool
 }
 
-// get returns an idle connection, nil if there is none.
+// get returns an idle connection, nil if there is none. One on which something waits to be read is not idle: the gateway has
+// closed it, or has answered what was not asked.
 func (p *pool) get() *conn {
+	for {
+		c := p.pop()
+		if c == nil || quiet(c.Conn) {
+			return c
+		}
+		_ = c.Conn.Close()
+	}
+}
+
+func (p *pool) pop() *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := len(p.conns) - 1

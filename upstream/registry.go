@@ -51,9 +51,10 @@ func Enumerate(ctx context.Context, log *slog.Logger, providers ...pipeline.Prov
 		case len(lists[i]) == 0:
 			errs[i] = fmt.Errorf("%s: it lists no models", p.Name())
 			log.Warn("provider skipped: it lists no models", "provider", p.Name())
-		}
-		for _, m := range lists[i] {
-			r.add(p, m)
+		default:
+			for _, m := range lists[i] {
+				r.add(p, m)
+			}
 		}
 	}
 	if len(r.list) == 0 {
@@ -63,16 +64,18 @@ func Enumerate(ctx context.Context, log *slog.Logger, providers ...pipeline.Prov
 }
 
 func (r *Registry) add(p pipeline.Provider, m pipeline.Model) {
-	full := p.Name() + "/" + m.ID
-	if _, taken := r.byID[full]; taken {
-		return // listed twice by its provider
-	}
-	n := len(r.list)
 	s := pipeline.Served{ID: m.ID, Provider: p, Model: m}
-	if _, taken := r.byID[m.ID]; taken {
+	full := p.Name() + "/" + m.ID
+	if _, taken := r.byID[s.ID]; taken {
 		s.ID = full
 	}
-	r.byID[s.ID], r.byID[full] = n, n
+	if _, taken := r.byID[s.ID]; taken {
+		return // listed twice by its provider, or another's bare id looks like its full one
+	}
+	r.byID[s.ID] = len(r.list)
+	if _, taken := r.byID[full]; !taken {
+		r.byID[full] = len(r.list)
+	}
 	r.list = append(r.list, s)
 }
 

@@ -27,9 +27,12 @@ const (
 	DefaultIdle = 15 * time.Minute
 )
 
+var errNoHTTP = fmt.Errorf("its answer is not HTTP/1.1, or its header is longer than %d KiB", readBufferBytes>>10)
+
 // Transport exchanges requests with one gateway over HTTP/1.1. Safe for concurrent use.
 type Transport struct {
 	base *url.URL
+	path string // of base, escaped, without a slash at its end
 	addr string // host:port
 	tls  *tls.Config
 	idle time.Duration
@@ -65,7 +68,7 @@ func NewTransport(c TransportConfig) (*Transport, error) {
 	if u.Scheme == "https" {
 		t.tls = &tls.Config{ServerName: u.Hostname(), NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}
 	}
-	u.Path = strings.TrimSuffix(u.Path, "/")
+	t.path = strings.TrimSuffix(u.EscapedPath(), "/")
 	return t, nil
 }
 
@@ -100,20 +103,19 @@ type Reply struct {
 // Open sends call and returns as soon as the header of the answer is there. All waiting is reported to w. The end of ctx closes
 // the connection. Errors are *pipeline.Error, except errStopped when w has said no, which is for nobody's eyes.
 func (t *Transport) Open(ctx context.Context, call *Call, w Watcher) (*Reply, error) {
-	started := time.Now()
+	due := time.Now().Add(tick)
+	if call.Silence > 0 {
+		due = time.Now().Add(call.Silence)
+	}
 	for {
 		c := t.pool.get()
 		if c == nil {
 			var err error
-			if c, err = t.connect(ctx, call, w); err != nil {
+			if c, err = t.connect(ctx, &due, w); err != nil {
 				return nil, t.explain(ctx, "connect to the upstream", err)
 			}
 		}
-		first := tick
-		if call.Silence > 0 {
-			first = max(call.Silence-time.Since(started), 0)
-		}
-		c.bind(w, first, t.idle)
+		c.bind(w, due, t.idle)
 		r := &Reply{t: t, c: c, unbind: context.AfterFunc(ctx, func() { _ = c.Conn.Close() })}
 		err := r.exchange(call)
 		if err == nil {
@@ -122,7 +124,7 @@ func (t *Transport) Open(ctx context.Context, call *Call, w Watcher) (*Reply, er
 		r.Close(false)
 		// The gateway may have closed a connection that was idle just when it was taken. Nothing was answered on it, so the
 		// request can be sent again; each try uses up one idle connection, so this ends.
-		if stale := c.reused && !c.answered && ctx.Err() == nil && !errors.Is(err, errStopped) && !errors.Is(err, errStalled); stale {
+		if _, silent := errors.AsType[stalled](err); c.reused && !c.answered && ctx.Err() == nil && !errors.Is(err, errStopped) && !silent {
 			continue
 		}
 		return nil, t.explain(ctx, "ask the upstream", err)
@@ -132,19 +134,19 @@ func (t *Transport) Open(ctx context.Context, call *Call, w Watcher) (*Reply, er
 // exchange writes the request and reads the header of the answer.
 func (r *Reply) exchange(call *Call) error {
 	if err := r.send(call); err != nil {
-		return err
+		return r.c.reason(err)
 	}
 	r.resp = fasthttp.AcquireResponse()
 	r.resp.StreamBody = true
 	if err := r.resp.ReadLimitBody(r.c.br, 0); err != nil {
-		return err
+		return r.c.reason(errNoHTTP) // err would show bytes of the answer
 	}
 	r.Status = r.resp.StatusCode()
-	body := r.resp.BodyStream()
-	if body == nil {
-		body = strings.NewReader("")
+	b := body{strings.NewReader(""), r.c}
+	if s := r.resp.BodyStream(); s != nil {
+		b.Reader = s
 	}
-	d, err := codec.Decompress(string(r.resp.Header.ContentEncoding()), body)
+	d, err := codec.Decompress(string(r.resp.Header.ContentEncoding()), b)
 	if err != nil {
 		return fmt.Errorf("body with content encoding %q: %w", r.resp.Header.ContentEncoding(), err)
 	}
@@ -155,13 +157,27 @@ func (r *Reply) exchange(call *Call) error {
 	return nil
 }
 
+// body reads the body as it was sent. What frames it hides in its errors what became of the connection.
+type body struct {
+	io.Reader
+	c *conn
+}
+
+func (b body) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = b.c.reason(err)
+	}
+	return n, err
+}
+
 var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 4<<10) }}
 
 func (r *Reply) send(call *Call) error {
 	req := fasthttp.AcquireRequest()
 	defer fasthttp.ReleaseRequest(req)
 	req.Header.SetMethod(call.Method)
-	req.Header.SetRequestURI(r.t.base.Path + call.Path)
+	req.Header.SetRequestURI(r.t.path + call.Path)
 	req.Header.SetHost(r.t.base.Host)
 	for _, h := range call.Header {
 		req.Header.Set(h[0], h[1])
@@ -194,7 +210,7 @@ func (r *Reply) Close(done bool) {
 	if r.decoded != nil {
 		_ = r.decoded.Close()
 	}
-	keep := done && undisturbed && r.decoded == nil && r.resp != nil && !r.resp.ConnectionClose()
+	keep := done && undisturbed && r.decoded == nil && r.resp != nil && !r.resp.ConnectionClose() && r.c.br.Buffered() == 0
 	if r.resp != nil {
 		fasthttp.ReleaseResponse(r.resp)
 		r.resp = nil
@@ -207,9 +223,9 @@ func (r *Reply) Close(done bool) {
 	_ = r.c.Conn.Close()
 }
 
-// connect opens a connection. A goroutine dials while this one reports the silence; it is waited for.
-func (t *Transport) connect(ctx context.Context, call *Call, w Watcher) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+// connect opens a connection. A goroutine dials while this one reports the silence, from due on; it is waited for.
+func (t *Transport) connect(ctx context.Context, due *time.Time, w Watcher) (*conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("no connection within %s", connectTimeout))
 	defer cancel()
 	type result struct {
 		conn net.Conn
@@ -220,22 +236,20 @@ func (t *Transport) connect(ctx context.Context, call *Call, w Watcher) (*conn, 
 		c, err := t.dial.DialContext(ctx, "tcp", t.addr)
 		done <- result{c, err}
 	}()
-	next := tick
-	if call.Silence > 0 {
-		next = call.Silence
-	}
-	timer := time.NewTimer(next)
+	timer := time.NewTimer(time.Until(*due))
 	defer timer.Stop()
 	var r result
 	for stopped := false; ; {
 		select {
 		case r = <-done:
 		case <-timer.C:
-			next = tick
+			next := tick
 			if !stopped && !w.Silent(&next) {
 				stopped = true
 				cancel()
 			}
+			next = max(next, time.Millisecond)
+			*due = time.Now().Add(next)
 			timer.Reset(next)
 			continue
 		}
@@ -254,11 +268,16 @@ func (t *Transport) connect(ctx context.Context, call *Call, w Watcher) (*conn, 
 	c.stream = c
 	if t.tls != nil {
 		tc := tls.Client(c, t.tls)
-		c.bind(w, next, connectTimeout)
+		c.bind(w, *due, 0) // ctx ends before any silence is too long
 		unbind := context.AfterFunc(ctx, func() { _ = c.Conn.Close() })
 		err := tc.Handshake()
-		if !unbind() && err == nil {
+		switch {
+		case !unbind():
 			err = context.Cause(ctx)
+		case err != nil:
+			err = c.reason(err)
+		case !c.first:
+			*due = time.Now().Add(tick)
 		}
 		c.unbind()
 		if err != nil {
@@ -274,16 +293,16 @@ func (t *Transport) connect(ctx context.Context, call *Call, w Watcher) (*conn, 
 // explain turns an error of the connection into one for the user. What ended ctx comes before what the socket made of it.
 func (t *Transport) explain(ctx context.Context, doing string, err error) error {
 	e := &pipeline.Error{Code: pipeline.CodeUpstream, Origin: pipeline.OriginUpstream, Retry: true, Err: err}
+	silent, isStalled := errors.AsType[stalled](err)
 	switch {
 	case ctx.Err() != nil:
 		e.Code, e.Message, e.Err = pipeline.CodeAborted, "the turn was cancelled", context.Cause(ctx)
 		e.Origin, e.Retry = pipeline.OriginInternal, false
 	case errors.Is(err, errStopped):
 		return err
-	case errors.Is(err, errStalled):
-		e.Code = pipeline.CodeStalled
-		e.Message = fmt.Sprintf("the upstream has been silent for %s", t.idle)
-		e.Err = nil
+	case isStalled:
+		e.Code, e.Err = pipeline.CodeStalled, nil
+		e.Message = "the upstream has been " + silent.Error()
 	case errors.Is(err, codec.ErrEncoding):
 		e.Message, e.Retry = "the upstream's answer cannot be read", false
 	case errors.Is(err, codec.ErrLineTooLong):

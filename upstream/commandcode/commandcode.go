@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
@@ -102,6 +103,7 @@ func New(c Config) (*Provider, error) {
 
 // checkSurface refuses to choose a surface on the vendor's host (rulings 11).
 func checkSurface(surface, host string) error {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	vendor := host == vendorDomain || strings.HasSuffix(host, "."+vendorDomain)
 	switch surface {
 	case SurfaceGenerate:
@@ -122,7 +124,7 @@ func checkSurface(surface, host string) error {
 // cleanKey strips what pasting leaves around a key: white space, control characters and the marks of bracketed paste.
 func cleanKey(key string) string {
 	key = strings.NewReplacer("\x1b[200~", "", "\x1b[201~", "").Replace(key)
-	return strings.TrimFunc(key, func(r rune) bool { return r <= ' ' || r == 0x7f })
+	return strings.TrimFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == '\uFEFF' })
 }
 
 // Name implements pipeline.Provider.

@@ -59,9 +59,9 @@ func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
 	case "provider-metadata":
 		d.cost(out)
 	case "error":
-		out.Fail(masked(streamFault(l.err, l.message), d.secret))
+		out.Fail(streamFault(l.err, l.message, d.secret))
 	case "abort":
-		out.Fail(masked(aborted(l.reason), d.secret))
+		out.Fail(aborted(l.reason, d.secret))
 	default: // start, start-step, the starts and ends of blocks, and what is not known
 	}
 }
@@ -129,7 +129,7 @@ func (d *Decoder) finish(out *upstream.Emitter) {
 	l := &d.l
 	d.finished = true
 	d.end = finish(l.finish, l.rawFinish)
-	if l.total == nil {
+	if l.total == nil || l.total[0] != '{' { // null counts as absent
 		l.total = l.usage
 	}
 	d.end.Usage = usage(&d.s, l.total)

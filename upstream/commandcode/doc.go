@@ -10,6 +10,7 @@
 //	line.go         the members of a line that are of interest
 //	usage.go        usage, cost and finish reasons
 //	fault.go        errors, in each shape in which the gateway reports them
+//	fixtures/       whole bodies and what they mean, for tests
 //
 // # Not obvious
 //

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
@@ -14,7 +15,11 @@ import (
 const (
 	maxFaultBytes   = 64 << 10 // of an error body that are read
 	maxMessageBytes = 2 << 10  // of an error message that are shown
+	maxRetryAfter   = 1 << 30  // seconds
 	unknownFault    = 502      // status of an error that brings none
+
+	// faultWait is how long the body of an error is waited for: its status is known already.
+	faultWait = 5 * time.Second
 )
 
 // fault is an error as the gateway reports it, in any of its shapes.
@@ -25,14 +30,16 @@ type fault struct {
 	code    string
 	retry   bool // isRetryable
 	marked  bool // isRetryable was said
+	window  bool // a limit of the plan's: waiting a little does not help
 }
 
 // read takes an error value: a string, or an object that may hold another one.
 func (f *fault) read(s *codec.Scanner) {
 	switch s.Kind() {
 	case codec.String:
-		t, _ := s.Text()
-		f.message = t.String()
+		if t, ok := s.Text(); ok && len(t) > 0 {
+			f.message = t.String()
+		}
 		return
 	case codec.Object:
 	default:
@@ -61,6 +68,9 @@ func (f *fault) read(s *codec.Scanner) {
 			f.setStatus(s.Int())
 		case "isRetryable":
 			f.retry, f.marked = s.Bool()
+		case "rateLimit":
+			f.window = s.Kind() == codec.Object
+			s.Skip()
 		default:
 			s.Skip()
 		}
@@ -78,8 +88,8 @@ func (f *fault) unwrap() {
 	m := strings.TrimSpace(f.message)
 	if digits, rest, ok := strings.Cut(strings.TrimPrefix(m, "<"), " "); ok {
 		n, err := strconv.Atoi(strings.TrimSuffix(digits, ">"))
-		if err == nil && f.status == 0 && (strings.HasPrefix(m, "<") || strings.HasPrefix(rest, "{")) {
-			f.setStatus(int64(n), true)
+		if err == nil && (strings.HasPrefix(m, "<") || strings.HasPrefix(rest, "{")) {
+			f.setStatus(int64(n), f.status == 0)
 			m = rest
 		}
 	}
@@ -89,18 +99,23 @@ func (f *fault) unwrap() {
 		s.Reset([]byte(m))
 		if inner.read(&s); s.End() == nil && inner.message != "" {
 			f.message, f.status = inner.message, inner.status
+			f.kind, f.code = f.kind+" "+inner.kind, f.code+" "+inner.code
 		}
 	}
 }
 
-// err classifies the fault.
-func (f *fault) err() *pipeline.Error {
+// err classifies the fault. Secret never shows in it.
+func (f *fault) err(secret string) *pipeline.Error {
 	f.unwrap()
+	f.message = masked(f.message, secret)
+	if isPage(f.message) {
+		f.message = "(an HTML page)"
+	}
 	e := &pipeline.Error{Origin: pipeline.OriginUpstream, Status: f.status, Message: shorten(f.message)}
 	if e.Message == "" {
 		e.Message = "the upstream reports an error without a message"
 	}
-	lower := strings.ToLower(f.message + " " + f.code + " " + f.kind)
+	lower := strings.ReplaceAll(strings.ToLower(f.message+" "+f.code+" "+f.kind), "_", " ")
 	says := func(words ...string) bool {
 		for _, w := range words {
 			if strings.Contains(lower, w) {
@@ -116,7 +131,7 @@ func (f *fault) err() *pipeline.Error {
 		}
 	}
 	switch {
-	case says("model_not_in_plan", "premium_credits_exhausted", "upgrade_required", "insufficient balance", "insufficient credits", "usage_exceeded"), e.Status == 402:
+	case says("model not in plan", "premium credits exhausted", "upgrade required", "insufficient balance", "insufficient credits", "usage exceeded"), e.Status == 402:
 		e.Code = pipeline.CodePlan
 		return e // waiting does not mend it, whatever the status says
 	case says("proxy use detected"):
@@ -134,64 +149,63 @@ func (f *fault) err() *pipeline.Error {
 	if f.marked {
 		e.Retry = f.retry
 	}
+	e.Retry = e.Retry && !f.window
 	return e
 }
 
 // streamFault makes an error of an error event, which holds it in "error", in "message", or in both.
-func streamFault(raw []byte, message codec.Text) *pipeline.Error {
+func streamFault(raw []byte, message codec.Text, secret string) *pipeline.Error {
 	f := fault{message: message.String()}
 	if raw != nil {
 		var s codec.Scanner
 		s.Reset(raw)
 		f.read(&s)
 	}
-	return f.err()
+	return f.err(secret)
 }
 
-func aborted(reason codec.Text) *pipeline.Error {
+func aborted(reason codec.Text, secret string) *pipeline.Error {
 	e := &pipeline.Error{Code: pipeline.CodeAborted, Origin: pipeline.OriginUpstream, Status: 499, Message: "the upstream aborted the stream"}
 	if len(reason) > 0 {
-		e.Message += ": " + shorten(reason.String())
+		e.Message += ": " + shorten(masked(reason.String(), secret))
 	}
 	return e
 }
 
 // refusal makes an error of an answer whose status is not 200. The body may be anything: JSON in several shapes, text, a page.
 func (p *Provider) refusal(r *upstream.Reply) error {
+	r.Limit(faultWait)
 	body, _ := io.ReadAll(io.LimitReader(r.Body, maxFaultBytes)) // what could not be read is not needed
 	f := fault{}
 	var s codec.Scanner
 	s.Reset(body)
 	if f.read(&s); s.End() != nil {
-		f = fault{message: plainText(body)}
+		f = fault{message: strings.ToValidUTF8(string(body), "\uFFFD")}
 	}
 	f.status = r.Status
-	e := f.err()
+	e := f.err(p.cfg.Key)
 	if f.message == "" {
 		e.Message = "no message"
 	}
 	e.Message = "the upstream answered " + strconv.Itoa(r.Status) + ": " + e.Message
 	if after, err := strconv.Atoi(r.Header("Retry-After")); err == nil && after > 0 {
-		e.RetryAfter = time.Duration(after) * time.Second
-	}
-	return masked(e, p.cfg.Key)
-}
-
-// masked takes secret out of the message.
-func masked(e *pipeline.Error, secret string) *pipeline.Error {
-	if secret != "" {
-		e.Message = strings.ReplaceAll(e.Message, secret, "***")
+		e.RetryAfter = time.Duration(min(after, maxRetryAfter)) * time.Second
 	}
 	return e
 }
 
-// plainText is a body that is not JSON, if it is text for people and not a page for browsers.
-func plainText(body []byte) string {
-	text := strings.TrimSpace(strings.ToValidUTF8(string(body), "\uFFFD"))
-	if strings.HasPrefix(text, "<") {
-		return "(an HTML page)"
+// masked is message without secret.
+func masked(message, secret string) string {
+	if secret == "" {
+		return message
 	}
-	return text
+	return strings.ReplaceAll(message, secret, "***")
+}
+
+// isPage tells a page for browsers from text for people, which may begin with "<400>".
+func isPage(message string) bool {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(message), "<")
+	return ok && rest != "" && (rest[0] == '!' || rest[0] == '?' || unicode.IsLetter(rune(rest[0])))
 }
 
 // shorten cuts a message to what is worth showing, between two characters.

@@ -34,6 +34,9 @@ func appendMessages(dst []byte, messages []pipeline.Message) []byte {
 		default: // part of params.system
 		}
 	}
+	if w.msgs == 0 { // the gateway refuses an empty list
+		w.user(nil, true)
+	}
 	return append(w.dst, ']')
 }
 

@@ -76,7 +76,11 @@ func (p *Provider) Stream(ctx context.Context, r *pipeline.Round) pipeline.Strea
 		}
 		lines := codec.LineOptions{MaxBytes: p.cfg.MaxLine, Skip: commandcode.IsEcho}
 		if _, err := upstream.Drive(&flushing{ctx, body, out}, lines, commandcode.NewDecoder(""), out, nil); err != nil {
-			out.Fail(&pipeline.Error{Code: pipeline.CodeUpstream, Origin: pipeline.OriginUpstream, Message: "read the recording", Err: err})
+			e := &pipeline.Error{Code: pipeline.CodeUpstream, Origin: pipeline.OriginUpstream, Message: "read the recording", Err: err}
+			if ctx.Err() != nil {
+				e.Code, e.Origin, e.Message = pipeline.CodeAborted, pipeline.OriginInternal, "the turn was cancelled"
+			}
+			out.Fail(e)
 		}
 	}
 }

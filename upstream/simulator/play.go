@@ -30,7 +30,7 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a *Answer) error {
 	defer p.stop()
 	err := p.run(a, "req_"+strconv.FormatUint(s.serial.Add(1), 36))
 	if err != nil && s.ctx.Err() != nil {
-		drop(p.rc, false) // a stream that Close cut must not look like one that came to its end
+		_ = drop(p.rc, false) // a stream that Close cut must not look like one that came to its end
 	}
 	return err
 }

@@ -29,7 +29,8 @@ func (s stalled) Error() string { return "silent for " + time.Duration(s).String
 type Watcher interface {
 	// Reading is called right before the socket is read, which may block.
 	Reading() bool
-	// Silent is called after a tick without a byte, read or written. next is when it will be called again; it may lower it.
+	// Silent is called after a tick without a byte, read or written. next is when it will be called again; it may lower it, and
+	// is then called whatever arrives until then.
 	Silent(next *time.Duration) bool
 }
 
@@ -44,6 +45,7 @@ type conn struct {
 	deadline time.Time     // as set on the socket
 	first    bool          // the first tick is awaited, which comes whatever arrives before it
 	arrived  bool          // bytes have arrived since the deadline was set
+	wished   bool          // the watcher asked for the deadline, which stands whatever arrives
 	answered bool          // bytes have arrived since bind
 	ended    error         // what the last failed read or write ended in, nil if none has
 
@@ -55,7 +57,7 @@ type conn struct {
 
 // bind makes w hear of the silence from now on, the first time when it is due.
 func (c *conn) bind(w Watcher, due time.Time, idle time.Duration) {
-	c.watch, c.idle, c.until, c.first, c.answered, c.ended = w, idle, time.Time{}, true, false, nil
+	c.watch, c.idle, c.until, c.first, c.wished, c.answered, c.ended = w, idle, time.Time{}, true, false, false, nil
 	now := time.Now()
 	c.arm(now, due.Sub(now))
 }
@@ -101,7 +103,7 @@ func (c *conn) read(p []byte) (int, error) {
 	}
 	start := time.Now()
 	// A deadline costs more to set than the clock to read, so it is pushed only when a good part of it is used up.
-	if c.arrived && !c.first && c.deadline.Sub(start) < tick*3/4 {
+	if c.arrived && !c.first && !c.wished && c.deadline.Sub(start) < tick*3/4 {
 		c.arm(start, tick)
 	}
 	for {

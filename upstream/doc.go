@@ -11,7 +11,9 @@
 // # Files
 //
 //	registry.go   models of all providers, in one namespace
-//	transport.go  Transport, Call, Reply
+//	transport.go  Transport, Call
+//	reply.go      Reply: the request out, the header in, the end of an exchange
+//	framing.go    bodies of known length and chunked ones
 //	pool.go       idle connections of one gateway
 //	quiet_*.go    whether an idle connection still is
 //	conn.go       a connection that reports silence

@@ -10,10 +10,8 @@ import (
 	"net"
 	"net/url"
 	"strings"
-	"sync"
+	"syscall"
 	"time"
-
-	"github.com/valyala/fasthttp"
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
@@ -88,18 +86,6 @@ type Call struct {
 	Silence time.Duration
 }
 
-// Reply is the answer to a Call. It must be closed.
-type Reply struct {
-	Status int
-	Body   io.Reader // decoded from its content encoding; reads are those of a conn
-
-	t       *Transport
-	c       *conn
-	resp    *fasthttp.Response
-	unbind  func() bool
-	decoded io.Closer // of Body, nil if the body came plain
-}
-
 // Open sends call and returns as soon as the header of the answer is there. All waiting is reported to w. The end of ctx closes
 // the connection. Errors are *pipeline.Error, except errStopped when w has said no, which is for nobody's eyes.
 func (t *Transport) Open(ctx context.Context, call *Call, w Watcher) (*Reply, error) {
@@ -129,98 +115,6 @@ func (t *Transport) Open(ctx context.Context, call *Call, w Watcher) (*Reply, er
 		}
 		return nil, t.explain(ctx, "ask the upstream", err)
 	}
-}
-
-// exchange writes the request and reads the header of the answer.
-func (r *Reply) exchange(call *Call) error {
-	if err := r.send(call); err != nil {
-		return r.c.reason(err)
-	}
-	r.resp = fasthttp.AcquireResponse()
-	r.resp.StreamBody = true
-	if err := r.resp.ReadLimitBody(r.c.br, 0); err != nil {
-		return r.c.reason(errNoHTTP) // err would show bytes of the answer
-	}
-	r.Status = r.resp.StatusCode()
-	b := body{strings.NewReader(""), r.c}
-	if s := r.resp.BodyStream(); s != nil {
-		b.Reader = s
-	}
-	d, err := codec.Decompress(string(r.resp.Header.ContentEncoding()), b)
-	if err != nil {
-		return fmt.Errorf("body with content encoding %q: %w", r.resp.Header.ContentEncoding(), err)
-	}
-	r.Body = d
-	if len(r.resp.Header.ContentEncoding()) > 0 {
-		r.decoded = d
-	}
-	return nil
-}
-
-// body reads the body as it was sent. What frames it hides in its errors what became of the connection.
-type body struct {
-	io.Reader
-	c *conn
-}
-
-func (b body) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	if err != nil && err != io.EOF {
-		err = b.c.reason(err)
-	}
-	return n, err
-}
-
-var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 4<<10) }}
-
-func (r *Reply) send(call *Call) error {
-	req := fasthttp.AcquireRequest()
-	defer fasthttp.ReleaseRequest(req)
-	req.Header.SetMethod(call.Method)
-	req.Header.SetRequestURI(r.t.path + call.Path)
-	req.Header.SetHost(r.t.base.Host)
-	for _, h := range call.Header {
-		req.Header.Set(h[0], h[1])
-	}
-	if call.Body != nil {
-		req.SetBodyRaw(call.Body)
-	}
-	w := writers.Get().(*bufio.Writer)
-	w.Reset(r.c.stream)
-	defer func() {
-		w.Reset(nil)
-		writers.Put(w)
-	}()
-	if err := req.Write(w); err != nil {
-		return err
-	}
-	return w.Flush()
-}
-
-// Header returns a field of the answer's header.
-func (r *Reply) Header(name string) string { return string(r.resp.Header.Peek(name)) }
-
-// Limit lets reads of the body go on for at most d from now.
-func (r *Reply) Limit(d time.Duration) { r.c.limit(d) }
-
-// Close ends the exchange. Done says that the body was read to its end, so that the connection can be used again; one that was
-// decoded may still hold bytes behind that end.
-func (r *Reply) Close(done bool) {
-	undisturbed := r.unbind()
-	if r.decoded != nil {
-		_ = r.decoded.Close()
-	}
-	keep := done && undisturbed && r.decoded == nil && r.resp != nil && !r.resp.ConnectionClose() && r.c.br.Buffered() == 0
-	if r.resp != nil {
-		fasthttp.ReleaseResponse(r.resp)
-		r.resp = nil
-	}
-	r.c.unbind()
-	if keep {
-		r.t.pool.put(r.c)
-		return
-	}
-	_ = r.c.Conn.Close()
 }
 
 // connect opens a connection. A goroutine dials while this one reports the silence, from due on; it is waited for.
@@ -307,7 +201,7 @@ func (t *Transport) explain(ctx context.Context, doing string, err error) error 
 		e.Message, e.Retry = "the upstream's answer cannot be read", false
 	case errors.Is(err, codec.ErrLineTooLong):
 		e.Message, e.Retry = "the upstream sent a line that is too long", false
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		e.Message, e.Err = doing+": it closed the connection", nil
 	default:
 		e.Message = doing

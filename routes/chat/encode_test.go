@@ -349,3 +349,48 @@ func FuzzTexts(f *testing.F) {
 		}
 	})
 }
+
+// chatter is an upstream that sends without pause, but nothing for the client, for d. It is never silent.
+func chatter(d time.Duration) pipeline.Stream {
+	return func(yield func(*pipeline.Event, error) bool) {
+		ok := yield(&pipeline.Event{Kind: pipeline.Text, Clean: true, Text: codec.Text("x")}, nil)
+		for start := time.Now(); ok && time.Since(start) < d; time.Sleep(100 * time.Millisecond) {
+			ok = yield(&pipeline.Event{Kind: pipeline.Flush}, nil) &&
+				yield(&pipeline.Event{Kind: pipeline.ToolDelta, ID: []byte("a"), Clean: true, Text: codec.Text("1")}, nil)
+		}
+		if ok {
+			yield(&pipeline.Event{Kind: pipeline.Finish, Step: &pipeline.StepInfo{}}, nil)
+		}
+	}
+}
+
+// TestKeepaliveWhileTheUpstreamIsBusy: what brings the client nothing is silence to it.
+func TestKeepaliveWhileTheUpstreamIsBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, last := 0, time.Now()
+		for frame := range chat.SSE(&pipeline.Turn{}, chatter(time.Minute), wire(nil)) {
+			if gap := time.Since(last); gap > 3200*time.Millisecond {
+				t.Errorf("nothing was written for %s", gap)
+			}
+			last = time.Now()
+			n += bytes.Count(frame, []byte(": keepalive\n\n"))
+		}
+		if n < 18 || n > 20 {
+			t.Errorf("%d keepalives in a minute", n)
+		}
+	})
+}
+
+// TestDeadClientWhileTheUpstreamIsBusy: the client is looked at all the same.
+func TestDeadClientWhileTheUpstreamIsBusy(t *testing.T) {
+	for name, encode := range map[string]func(*pipeline.Turn, pipeline.Stream, chat.Wire) pipeline.Frames{"sse": chat.SSE, "json": chat.JSON} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			for range encode(&pipeline.Turn{}, chatter(time.Hour), wire(func() bool { return time.Since(start) < 10*time.Second })) {
+			}
+			if d := time.Since(start); d > 11*time.Second {
+				t.Errorf("%s: the stream went on until %s", name, d)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -86,12 +87,16 @@ func WriteError(ctx *fasthttp.RequestCtx, err error) {
 }
 
 // text is what a user is told: the message, and the cause where it is the upstream's or the client's. Our own faults stay in
-// the log.
+// the log. The upstream's status is told if it says more than the face's own (rulings 27).
 func text(e *pipeline.Error) string {
 	if e.Origin == pipeline.OriginInternal && kindOf(e) == internalKind {
 		return e.Message
 	}
-	return e.Error()
+	s := e.Error()
+	if status := strconv.Itoa(e.Status); e.Status >= 400 && e.Status != fasthttp.StatusBadGateway && !strings.Contains(s, status) {
+		s += " (upstream status " + status + ")"
+	}
+	return s
 }
 
 func appendOrNull(dst []byte, s string) []byte {

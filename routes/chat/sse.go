@@ -44,6 +44,7 @@ type sse struct {
 	begun                    bool      // the role chunk has been appended: the response is committed
 	said                     bool      // content has been appended
 	wrote                    time.Time // when the last frame was written
+	looked                   time.Time // when the client was last looked at
 }
 
 func (s *sse) event(ev *pipeline.Event) bool {
@@ -66,6 +67,9 @@ func (s *sse) event(ev *pipeline.Event) bool {
 		s.terminal(ev.Step.Reason)
 		return s.flush()
 	case pipeline.Flush:
+		if s.out.Len() == 0 {
+			return s.busy()
+		}
 		return s.flush()
 	case pipeline.Idle:
 		return s.idle(ev)
@@ -85,20 +89,38 @@ func (s *sse) begin() {
 
 // idle answers silence: the response is committed, the client is looked at, and kept.
 func (s *sse) idle(ev *pipeline.Event) bool {
-	if !s.wire.Alive() {
+	if !s.look(time.Now()) {
 		return false
 	}
 	if s.done {
 		return true
 	}
 	s.begin()
-	if s.out.Len() == 0 && time.Since(s.wrote) >= keepaliveEvery {
-		s.out.Comment("keepalive", !s.wire.KeepaliveLine)
-	}
 	if !s.flush() {
 		return false
 	}
 	ev.Wake = min(ev.Wake, keepaliveEvery-time.Since(s.wrote))
+	return true
+}
+
+// busy answers an upstream that sends, but nothing for the client: to the client that is silence too.
+func (s *sse) busy() bool {
+	now := time.Now()
+	if due := s.begun && now.Sub(s.wrote) >= keepaliveEvery; !due && now.Sub(s.looked) < lookEvery {
+		return true
+	}
+	return s.look(now) && s.flush()
+}
+
+// look finds out whether the client is still there, and appends a keepalive if it is due.
+func (s *sse) look(now time.Time) bool {
+	s.looked = now
+	if !s.wire.Alive() {
+		return false
+	}
+	if s.begun && !s.done && s.out.Len() == 0 && now.Sub(s.wrote) >= keepaliveEvery {
+		s.out.Comment("keepalive", !s.wire.KeepaliveLine)
+	}
 	return true
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -204,5 +203,3 @@ func sessionID(conversation string) string {
 	s[8], s[13], s[18], s[23] = '-', '-', '-', '-'
 	return string(s[:])
 }
-
-var errNoFinish = errors.New("neither finish nor finish-step arrived")

@@ -1,6 +1,7 @@
 package commandcode
 
 import (
+	"bytes"
 	"time"
 
 	"amplifier-agent/codec"
@@ -24,7 +25,8 @@ type Decoder struct {
 	last     pipeline.StepInfo // what the last finish-step has said
 	stepped  bool              // a finish-step has come
 	finished bool              // finish has come
-	costed   bool              // a cost has come
+	costed   bool              // the cost of the last step has come
+	heard    bool              // a line was an event
 	ended    bool              // the end of the round was handed out
 }
 
@@ -39,10 +41,16 @@ func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
 	if !l.parse(&d.s, b) {
 		return
 	}
+	d.heard = d.heard || len(l.typ) > 0
 	if d.finished {
 		d.tail(out)
 		return
 	}
+	d.event(out)
+}
+
+func (d *Decoder) event(out *upstream.Emitter) {
+	l := &d.l
 	switch string(l.typ) {
 	case "text-delta":
 		f := l.text.or(l.delta)
@@ -63,6 +71,10 @@ func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
 	case "abort":
 		out.Fail(aborted(l.reason, d.secret))
 	default: // start, start-step, the starts and ends of blocks, and what is not known
+		if bytes.IndexByte(l.typ, '\\') >= 0 { // nobody escapes a name of these, but JSON may
+			l.typ = codec.Text(l.typ.AppendTo(nil))
+			d.event(out)
+		}
 	}
 }
 
@@ -120,7 +132,7 @@ func (d *Decoder) finishStep(out *upstream.Emitter) {
 	d.step = d.last
 	d.step.Usage = usage(&d.s, l.usage)
 	d.step.Cost, d.step.Generation = cost(&d.s, l.metadata)
-	d.costed = d.costed || d.step.Cost.Known()
+	d.costed = d.step.Cost.Known() // that of an earlier step says nothing about this one
 	out.Emit(pipeline.Event{Kind: pipeline.Step, Step: &d.step})
 }
 
@@ -175,9 +187,13 @@ func (d *Decoder) End(out *upstream.Emitter) {
 	case d.finished:
 	case d.stepped:
 		d.end = d.last
+	case !d.heard:
+		out.Fail(&pipeline.Error{Code: pipeline.CodeTruncated, Origin: pipeline.OriginUpstream, Retry: true,
+			Message: "the upstream's answer holds no event: is its base URL right?"})
+		return
 	default:
 		out.Fail(&pipeline.Error{Code: pipeline.CodeTruncated, Origin: pipeline.OriginUpstream, Retry: true,
-			Message: "the upstream's stream was cut off: " + errNoFinish.Error()})
+			Message: "the upstream's stream was cut off: neither finish nor finish-step arrived"})
 		return
 	}
 	d.ended = true

@@ -134,9 +134,9 @@ func (f *fault) err(secret string) *pipeline.Error {
 	case says("model not in plan", "premium credits exhausted", "upgrade required", "insufficient balance", "insufficient credits", "usage exceeded"), e.Status == 402:
 		e.Code = pipeline.CodePlan
 		return e // waiting does not mend it, whatever the status says
-	case says("proxy use detected"):
+	case says("proxy use detected", "tool result is missing"):
 		e.Code = pipeline.CodeUpstreamRequest
-		return e
+		return e // asking again would be refused again
 	case e.Status == 429:
 		e.Code, e.Retry = pipeline.CodeRateLimit, true
 	case e.Status == 401, e.Status == 403:

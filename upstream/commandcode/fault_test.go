@@ -71,7 +71,7 @@ func TestErrorEvents(t *testing.T) {
 		{`"error":{"message":"x","statusCode":200}`, up, 502, "x", true},
 		{`"error":{"message":"x","statusCode":"429"}`, up, 502, "x", true},
 		{`"error":{"message":"x","statusCode":429.5}`, up, 502, "x", true},
-		{`"error":{"name":"AI_MissingToolResultsError","message":"Tool result is missing for tool call X"}`, up, 502, "Tool result is missing for tool call X", true},
+		{`"error":{"name":"AI_MissingToolResultsError","message":"Tool result is missing for tool call X"}`, req, 502, "Tool result is missing for tool call X", false},
 		{`"error":{"message":"<!DOCTYPE html><html>secret page</html>","statusCode":502}`, up, 502, "(an HTML page)", true},
 		{`"error":" <html>x</html>"`, up, 502, "(an HTML page)", true},
 		{`"error":"the key ` + testKey + ` is bad"`, up, 502, "the key *** is bad", true},

@@ -80,13 +80,13 @@ func (l *line) members(s *codec.Scanner) {
 		case "reason":
 			l.reason, _ = s.Text()
 		case "usage":
-			l.usage = s.Raw()
+			l.usage = s.Span()
 		case "totalUsage":
-			l.total = s.Raw()
+			l.total = s.Span()
 		case "providerMetadata":
-			l.metadata = s.Raw()
+			l.metadata = s.Span()
 		case "error":
-			l.err = s.Raw()
+			l.err = s.Span()
 		case "message":
 			l.message, _ = s.Text()
 		case "data": // an older form has the members one level deeper
@@ -143,6 +143,8 @@ func (f field) plain(scratch *[]byte) []byte {
 
 // IsEcho recognises a start-step by its beginning. It repeats the whole request, and nobody needs it.
 func IsEcho(head []byte) bool {
+	head = bytes.TrimPrefix(head, []byte("\xEF\xBB\xBF"))
 	head = bytes.TrimLeft(head, " \t\r")
+	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("data:")), " \t")
 	return bytes.HasPrefix(head, []byte(`{"type":"start-step"`))
 }

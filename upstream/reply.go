@@ -1,0 +1,122 @@
+package upstream
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"amplifier-agent/codec"
+)
+
+// maxInterim is how many interim answers (1xx) may come before the answer.
+const maxInterim = 5
+
+// Reply is the answer to a Call. It must be closed.
+type Reply struct {
+	Status int
+	Body   io.Reader // decoded from its content encoding; reads are those of a conn
+
+	t       *Transport
+	c       *conn
+	resp    *fasthttp.Response
+	unbind  func() bool
+	decoded io.Closer // of Body, nil if the body came plain
+	endless bool      // the end of the body is the end of the connection
+}
+
+// exchange writes the request and reads the header of the answer.
+func (r *Reply) exchange(call *Call) error {
+	if err := r.send(call); err != nil {
+		return r.c.reason(err)
+	}
+	r.resp = fasthttp.AcquireResponse()
+	h := &r.resp.Header
+	for interim := 0; ; interim++ {
+		if err := h.Read(r.c.br); err != nil || interim > maxInterim {
+			return r.c.reason(errNoHTTP) // err would show bytes of the answer
+		}
+		if r.Status = h.StatusCode(); r.Status >= 200 || r.Status == fasthttp.StatusSwitchingProtocols {
+			break
+		}
+	}
+	d, err := codec.Decompress(string(h.ContentEncoding()), r.body())
+	if err != nil {
+		return fmt.Errorf("body with content encoding %q: %w", h.ContentEncoding(), r.c.reason(err))
+	}
+	r.Body = d
+	if len(h.ContentEncoding()) > 0 {
+		r.decoded = d
+	}
+	return nil
+}
+
+// body returns the body as it was sent, without what frames it.
+func (r *Reply) body() io.Reader {
+	n := r.resp.Header.ContentLength()
+	switch {
+	case r.Status == fasthttp.StatusNoContent, r.Status == fasthttp.StatusNotModified:
+		return &sized{br: r.c.br}
+	case n >= 0:
+		return &sized{br: r.c.br, left: int64(n)}
+	case n == -1:
+		return &chunked{br: r.c.br}
+	}
+	r.endless = true
+	return r.c.br
+}
+
+var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 4<<10) }}
+
+func (r *Reply) send(call *Call) error {
+	req := fasthttp.AcquireRequest()
+	defer fasthttp.ReleaseRequest(req)
+	req.Header.SetMethod(call.Method)
+	req.Header.SetRequestURI(r.t.path + call.Path)
+	req.Header.SetHost(r.t.base.Host)
+	for _, h := range call.Header {
+		req.Header.Set(h[0], h[1])
+	}
+	if call.Body != nil {
+		req.SetBodyRaw(call.Body)
+	}
+	w := writers.Get().(*bufio.Writer)
+	w.Reset(r.c.stream)
+	defer func() {
+		w.Reset(nil)
+		writers.Put(w)
+	}()
+	if err := req.Write(w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// Header returns a field of the answer's header.
+func (r *Reply) Header(name string) string { return string(r.resp.Header.Peek(name)) }
+
+// Limit lets reads of the body go on for at most d from now.
+func (r *Reply) Limit(d time.Duration) { r.c.limit(d) }
+
+// Close ends the exchange. Done says that the body was read to its end, so that the connection can be used again; one that was
+// decoded may still hold bytes behind that end.
+func (r *Reply) Close(done bool) {
+	undisturbed := r.unbind()
+	if r.decoded != nil {
+		_ = r.decoded.Close()
+	}
+	keep := done && undisturbed && r.decoded == nil && !r.endless && r.resp != nil && !r.resp.ConnectionClose() && r.c.br.Buffered() == 0
+	if r.resp != nil {
+		fasthttp.ReleaseResponse(r.resp)
+		r.resp = nil
+	}
+	r.c.unbind()
+	if keep {
+		r.t.pool.put(r.c)
+		return
+	}
+	_ = r.c.Conn.Close()
+}

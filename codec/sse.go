@@ -22,6 +22,9 @@ func (s *SSE) Bytes() []byte { return s.buf }
 // Len is the number of bytes appended since Reset.
 func (s *SSE) Len() int { return len(s.buf) }
 
+// Cap is how many bytes the buffer holds before it must grow.
+func (s *SSE) Cap() int { return cap(s.buf) }
+
 // Reset empties the buffer and keeps its memory.
 func (s *SSE) Reset() { s.buf = s.buf[:0] }
 

@@ -1,11 +1,17 @@
 package chat
 
 import (
+	"sync"
 	"time"
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
 )
+
+// keepFrameBytes is the capacity up to which a buffer of frames is kept for the next stream.
+const keepFrameBytes = 64 << 10
+
+var outs = sync.Pool{New: func() any { return new(codec.SSE) }}
 
 // pending is the rest of a chunk that is not the last one.
 const pending = `},"finish_reason":null}]}`
@@ -14,7 +20,12 @@ const pending = `},"finish_reason":null}]}`
 // Idle, takes the place of the first frame; a later one is reported inline, followed by the terminal chunk.
 func SSE(t *pipeline.Turn, in pipeline.Stream, wire Wire) pipeline.Frames {
 	return func(yield func([]byte, error) bool) {
-		s := sse{reading: reading{turn: t, wire: wire}, yield: yield}
+		s := sse{reading: reading{turn: t, wire: wire}, yield: yield, out: outs.Get().(*codec.SSE)}
+		defer func() {
+			if s.out.Reset(); s.out.Cap() <= keepFrameBytes {
+				outs.Put(s.out)
+			}
+		}()
 		head := append(appendHead(make([]byte, 0, 256), t, "chat.completion.chunk", wire.Label), `"delta":`...)
 		s.head = head[:len(head):len(head)]
 		s.content = append(s.head, `{"content":"`...)
@@ -37,7 +48,7 @@ func SSE(t *pipeline.Turn, in pipeline.Stream, wire Wire) pipeline.Frames {
 type sse struct {
 	reading
 	yield func([]byte, error) bool
-	out   codec.SSE
+	out   *codec.SSE
 
 	head, content, reasoning []byte // beginnings of chunks
 	scratch                  []byte

@@ -125,11 +125,7 @@ func TestFixturesOverSockets(t *testing.T) {
 					if resp.StatusCode != http.StatusOK {
 						t.Fatalf("status %d: %s", resp.StatusCode, b)
 					}
-					parse := parseJSON
-					if stream {
-						parse = parseSSE
-					}
-					a, err := parse(b)
+					a, err := parserOf(stream)(b)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -227,11 +223,7 @@ func TestFixturesInMemory(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			parse := parseJSON
-			if stream {
-				parse = parseSSE
-			}
-			a, err := parse(out)
+			a, err := parserOf(stream)(out)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue

@@ -320,6 +320,13 @@ func mode(raw *json.RawMessage) (m *string, err error) {
 	return m, err
 }
 
+func parserOf(stream bool) func([]byte) (answer, error) {
+	if stream {
+		return parseSSE
+	}
+	return parseJSON
+}
+
 func tail(b []byte) []byte { return b[max(0, len(b)-200):] }
 
 // both asks over both transports and gives the answers to check.
@@ -338,11 +345,7 @@ func (s *server) answer(t *testing.T, body string, stream bool) answer {
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("status %d: %s", resp.StatusCode, b)
 	}
-	parse := parseJSON
-	if stream {
-		parse = parseSSE
-	}
-	a, err := parse(b)
+	a, err := parserOf(stream)(b)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -297,11 +297,7 @@ func TestConnectionIsKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			parse := parseJSON
-			if stream {
-				parse = parseSSE
-			}
-			if a, err := parse(b); err != nil || a.Content != text {
+			if a, err := parserOf(stream)(b); err != nil || a.Content != text {
 				t.Fatalf("answer %+v, error %v", a, err)
 			}
 		}

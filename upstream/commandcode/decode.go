@@ -46,11 +46,9 @@ func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
 		d.tail(out)
 		return
 	}
-	d.event(out)
-}
-
-func (d *Decoder) event(out *upstream.Emitter) {
-	l := &d.l
+	if bytes.IndexByte(l.typ, '\\') >= 0 { // nobody escapes the name of an event, but JSON may
+		l.typ = l.typ.AppendTo(nil)
+	}
 	switch string(l.typ) {
 	case "text-delta":
 		f := l.text.or(l.delta)
@@ -71,10 +69,6 @@ func (d *Decoder) event(out *upstream.Emitter) {
 	case "abort":
 		out.Fail(aborted(l.reason, d.secret))
 	default: // start, start-step, the starts and ends of blocks, and what is not known
-		if bytes.IndexByte(l.typ, '\\') >= 0 { // nobody escapes a name of these, but JSON may
-			l.typ = codec.Text(l.typ.AppendTo(nil))
-			d.event(out)
-		}
 	}
 }
 

@@ -70,9 +70,9 @@ func TestEvents(t *testing.T) {
 		`{"type":"abort"}`:                                                                              "error",
 		// Other names, older forms, gaps.
 		`{"type":"text-delta","delta":"Here"}`:                                                        "text<Here>",
-		`{"type":"text\\u002ddelta","text":"yes"}`:                                                    "text<yes>",
-		`{"type":"text\\\\u002ddelta","text":"no"}`:                                                   "",
-		`{"type":"\\\\","text":"no"}`:                                                                 "",
+		`{"type":"text\u002ddelta","text":"yes"}`:                                                     "text<yes>",
+		`{"type":"text\\u002ddelta","text":"no"}`:                                                     "",
+		`{"type":"\\","text":"no"}`:                                                                   "",
 		`{"type":"error","error":"a	b"}`:                                                              "error",
 		`{"type":"text-delta","delta":"no","text":"yes"}`:                                             "text<yes>",
 		`{"type":"text-delta","text":null,"delta":"yes"}`:                                             "text<yes>",

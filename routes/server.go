@@ -10,6 +10,7 @@ import (
 	"net"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,7 @@ const (
 
 	maxHeaderBytes = 16 << 10
 	readTimeout    = 60 * time.Second // for a whole request to arrive
+	writeTimeout   = 60 * time.Second // for an answer that is not streamed to be taken
 	idleTimeout    = 75 * time.Second // between two requests on a connection
 	cutOff         = 3 * time.Second  // for cancelled streams to write their end
 	maxDrainBytes  = 128 << 20        // read of a body that is too large, so that its sender sees the answer
@@ -59,6 +61,9 @@ type Server struct {
 	draining atomic.Bool
 	base     context.Context
 	cut      context.CancelCauseFunc
+
+	mu sync.Mutex
+	ln *listener // nil until Serve
 }
 
 // New returns a server without routes; Handle adds them before it serves.
@@ -78,8 +83,14 @@ func New(c Config) *Server {
 		MaxRequestBodySize:           c.MaxBody,
 		ReadBufferSize:               maxHeaderBytes,
 		ReadTimeout:                  readTimeout,
+		WriteTimeout:                 writeTimeout,
 		IdleTimeout:                  idleTimeout,
 		Logger:                       quiet{c.Log},
+		ConnState: func(c net.Conn, state fasthttp.ConnState) {
+			if c, ok := c.(*conn); ok && state == fasthttp.StateIdle {
+				c.busy.Store(false)
+			}
+		},
 	}
 	return s
 }
@@ -99,35 +110,59 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// Cut ends running answers now: each still gets its error and its end.
-func (s *Server) Cut() { s.cut(pipeline.ErrShutdown) }
+// Cut ends running answers now: each still gets its error and its end. What has not sent a whole request is closed.
+func (s *Server) Cut() {
+	s.cut(pipeline.ErrShutdown)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ln != nil {
+		s.ln.closeConns(false)
+	}
+}
 
-// Serve accepts connections on ln until Shutdown.
-func (s *Server) Serve(ln net.Listener) error { return s.http.Serve(ln) }
+// Serve accepts connections on ln, which it closes in the end, until Shutdown. It returns at once if that was called before.
+func (s *Server) Serve(ln net.Listener) error {
+	s.mu.Lock()
+	s.ln = track(ln, s.cfg.Log)
+	s.mu.Unlock()
+	if s.draining.Load() {
+		return s.ln.Close()
+	}
+	if err := s.http.Serve(s.ln); err != nil && !s.draining.Load() {
+		return err
+	}
+	return nil
+}
 
-// Shutdown stops accepting, closes idle connections at once and lets running answers end within drain. Then they are cut off:
-// each still gets its error and its end.
+// Shutdown stops accepting, closes at once the connections on which no request is being answered, and lets running answers end
+// within drain. Then they are cut off: each still gets its error and its end, and what takes even that too slowly is closed.
 func (s *Server) Shutdown(drain time.Duration) error {
 	s.draining.Store(true)
+	s.mu.Lock()
+	ln := s.ln
+	s.mu.Unlock()
+	if ln == nil {
+		return nil
+	}
+	err := ln.Close()
+	ln.closeConns(false)
 	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
-	err := s.http.ShutdownWithContext(ctx)
-	s.Cut()
-	if !errors.Is(err, context.DeadlineExceeded) {
+	if e := s.http.ShutdownWithContext(ctx); e != nil && !errors.Is(e, context.DeadlineExceeded) && !errors.Is(e, net.ErrClosed) {
+		err = e
+	}
+	if ln.drained(0) {
 		return err
 	}
 	s.cfg.Log.Warn("cutting off answers that are still running", "drain", drain)
-	end := time.After(cutOff)
-	tick := time.NewTicker(cutOff / 100)
-	defer tick.Stop()
-	for s.http.GetOpenConnectionsCount() > 0 { // fasthttp offers nothing to wait for
-		select {
-		case <-end:
-			return fmt.Errorf("%d connections did not end", s.http.GetOpenConnectionsCount())
-		case <-tick.C:
-		}
+	s.Cut()
+	if ln.drained(cutOff) {
+		return err
 	}
-	return nil
+	s.cfg.Log.Warn("closing connections whose clients do not read")
+	ln.closeConns(true)
+	ln.drained(cutOff)
+	return err
 }
 
 func (s *Server) serve(ctx *fasthttp.RequestCtx) {
@@ -138,6 +173,9 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 			chat.WriteError(ctx, fmt.Errorf("panic: %v", p))
 		}
 	}()
+	if c, ok := ctx.Conn().(*conn); ok {
+		c.busy.Store(true)
+	}
 	route, allowed := s.match(ctx)
 	if route == nil || !route.Open {
 		if err := s.cfg.Auth.Request(ctx, &pipeline.Turn{Header: chat.HeaderOf(ctx)}); err != nil {

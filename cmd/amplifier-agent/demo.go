@@ -29,8 +29,11 @@ func demoCommand() *cobra.Command {
 				return err
 			}
 			prompt := strings.TrimSpace(strings.Join(args, " "))
-			if prompt != "" && !c.Flags().Changed("port") {
-				o.port = 0 // it is for one question: any port will do
+			if prompt != "" { // it is for one question of its own: any port will do
+				o.bind = defaultBind
+				if !c.Flags().Changed("port") {
+					o.port = 0
+				}
 			}
 			return withServer(c.Context(), o, c.ErrOrStderr(), func(ctx context.Context, url string) error {
 				if prompt == "" {
@@ -65,8 +68,8 @@ func ask(ctx context.Context, url, key, prompt string, raw bool, stdout, stderr 
 	}
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("Content-Type", "application/json")
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // and no proxy: it is this process that it asks
+	resp, err := client.Do(req)
 	if err != nil {
 		return failed(err)
 	}

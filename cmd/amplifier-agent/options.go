@@ -72,7 +72,7 @@ func (f *serveFlags) resolve(c *cobra.Command, env func(string) string) (o serve
 	}
 	o.demo = f.demo
 	o.logLevel = f.logLevel
-	o.bind = pick("bind", f.bind, defaultBind, envPrefix+"BIND")
+	o.bind = strings.Trim(pick("bind", f.bind, defaultBind, envPrefix+"BIND"), "[]")
 	o.key = strings.TrimSpace(pick("api-key", f.key, defaultKey, envPrefix+"API_KEY"))
 	o.modelID = pick("model-id", f.modelID, defaultModel, envPrefix+"MODEL_ID")
 	o.port = f.port
@@ -103,6 +103,9 @@ func (f *serveFlags) resolve(c *cobra.Command, env func(string) string) (o serve
 	default:
 		return o, fmt.Errorf("%sSTREAM_DEFAULT=%q: use auto, sse or json", envPrefix, o.stream)
 	}
+	if o.modelID == "" {
+		return o, fmt.Errorf("the model label must not be empty: set --model-id or %sMODEL_ID", envPrefix)
+	}
 	if o.key == "" {
 		return o, fmt.Errorf("the API key must not be empty: set --api-key or %sAPI_KEY", envPrefix)
 	}
@@ -117,7 +120,7 @@ func loopback(bind string) bool {
 	if bind == "localhost" {
 		return true
 	}
-	ip := net.ParseIP(strings.Trim(bind, "[]"))
+	ip := net.ParseIP(bind)
 	return ip != nil && ip.IsLoopback()
 }
 

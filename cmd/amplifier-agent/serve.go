@@ -59,6 +59,9 @@ func withServer(ctx context.Context, o serveOptions, stderr io.Writer, use func(
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	u, err := openUpstreams(ctx, o.demo, getenv, log)
+	if ctx.Err() != nil {
+		err = errors.Join(failed(errors.New("interrupted before it was ready")), err)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && !linux
 
 package chat
 
@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// alive returns a look at the client's socket: false once the client has closed or reset the connection. It reads nothing.
+// alive returns a look at the client's socket: false once the client has closed or reset the connection. It reads nothing, and sees nothing
+// behind bytes that were sent after the request.
 func alive(c net.Conn) func() bool {
 	sc, ok := c.(syscall.Conn)
 	if !ok {

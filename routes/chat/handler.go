@@ -1,10 +1,12 @@
 package chat
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"log/slog"
 	"runtime/debug"
@@ -68,25 +70,46 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.SetContentType(codec.MediaTypeSSE)
 	ctx.Response.Header.Set("Cache-Control", "no-cache")
 	ctx.Response.Header.Set("X-Accel-Buffering", "no")
-	ctx.SetBodyStream(&body{frame: frame, next: next, stop: stop, conn: ctx.Conn(), cancel: cancel, log: h.Log, turn: t.ID}, -1)
+	b := &body{frame: frame, next: next, stop: stop, conn: ctx.Conn(), cancel: cancel, log: h.Log, turn: t.ID}
+	if !ctx.Request.Header.IsHTTP11() { // knows no chunks: it gets the stream when it is whole
+		_, _ = b.WriteTo(ctx.Response.BodyWriter()) // it cannot fail
+		_ = b.Close()
+		return
+	}
+	ctx.SetBodyStream(b, -1)
 }
 
 // turn copies what matters of the request: nothing of a RequestCtx outlives the handler.
 func (h *Handler) turn(ctx *fasthttp.RequestCtx) (*pipeline.Turn, error) {
 	id := xid.New()
 	t := &pipeline.Turn{ID: hex.EncodeToString(id[:]), Received: time.Now(), Header: HeaderOf(ctx), System: h.System, Silence: h.Preflight}
-	data, err := ctx.Request.BodyUncompressedWithLimit(h.MaxBody)
+	coding := string(ctx.Request.Header.ContentEncoding())
+	if coding == "" {
+		t.Body = append([]byte(nil), ctx.Request.Body()...)
+		return t, nil
+	}
+	data, err := unpack(coding, ctx.Request.Body(), h.MaxBody)
 	switch {
-	case errors.Is(err, fasthttp.ErrBodyTooLarge) || len(data) > h.MaxBody:
+	case len(data) > h.MaxBody:
 		return nil, TooLarge(h.MaxBody)
-	case errors.Is(err, fasthttp.ErrContentEncodingUnsupported):
+	case errors.Is(err, codec.ErrEncoding):
 		return nil, &pipeline.Error{Code: pipeline.CodeUnsupportedCoding, Origin: pipeline.OriginClient,
-			Message: fmt.Sprintf("content encoding %q is not supported: send the body plain, or as gzip, zstd, br or deflate", ctx.Request.Header.ContentEncoding())}
+			Message: fmt.Sprintf("content encoding %q is not supported: send the body plain, or as gzip, zstd, br or deflate", coding)}
 	case err != nil:
 		return nil, &pipeline.Error{Code: pipeline.CodeInvalidRequest, Origin: pipeline.OriginClient, Message: "decompress the request body", Err: err}
 	}
-	t.Body = append([]byte(nil), data...)
+	t.Body = data
 	return t, nil
+}
+
+// unpack decodes body up to one byte more than limit.
+func unpack(coding string, body []byte, limit int) ([]byte, error) {
+	r, err := codec.Decompress(coding, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(io.LimitReader(r, int64(limit)+1))
 }
 
 // HeaderOf copies what stages look at of a request's header.
@@ -151,7 +174,9 @@ func (h *Handler) reject(ctx *fasthttp.RequestCtx, t *pipeline.Turn, err error) 
 	WriteError(ctx, e)
 }
 
+// gone closes the connection of a client that has left before there was an answer. One that still reads behind its half-closed
+// connection sees that there is none.
 func (h *Handler) gone(ctx *fasthttp.RequestCtx, t *pipeline.Turn) {
 	h.Log.Debug("client gone before the answer", "turn", t.ID)
-	ctx.SetConnectionClose()
+	_ = ctx.Conn().Close()
 }

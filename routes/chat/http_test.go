@@ -18,6 +18,7 @@ import (
 	"github.com/molecule-man/go-brrr"
 
 	"amplifier-agent/routes"
+	"amplifier-agent/upstream/simulator"
 )
 
 // do sends any request and reads the answer.
@@ -207,6 +208,10 @@ func TestTransportOfARequestThatDoesNotSay(t *testing.T) {
 	}
 }
 
+type plainWriter struct{ io.Writer }
+
+func (plainWriter) Close() error { return nil }
+
 func TestCompressedRequests(t *testing.T) {
 	s := start(t, setup{})
 	plain := []byte(ask(false, "Reply with exactly: squeezed"))
@@ -222,10 +227,12 @@ func TestCompressedRequests(t *testing.T) {
 		return out.String()
 	}
 	codings := map[string]func(io.Writer) io.WriteCloser{
-		"gzip":    func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
-		"deflate": func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) },
-		"zstd":    func(w io.Writer) io.WriteCloser { z, _ := zstd.NewWriter(w); return z },
-		"br":      func(w io.Writer) io.WriteCloser { z, _ := brrr.NewWriter(w, 5); return z },
+		"gzip":     func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
+		"deflate":  func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) },
+		"Identity": func(w io.Writer) io.WriteCloser { return plainWriter{w} },
+		"x-gzip":   func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
+		"zstd":     func(w io.Writer) io.WriteCloser { z, _ := zstd.NewWriter(w); return z },
+		"br":       func(w io.Writer) io.WriteCloser { z, _ := brrr.NewWriter(w, 5); return z },
 	}
 	for name, open := range codings {
 		resp, b := s.post(t, pack(open, plain), "Content-Encoding", name)
@@ -319,6 +326,9 @@ func TestOldHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(resp.TransferEncoding) > 0 {
+		t.Errorf("transfer encoding %v", resp.TransferEncoding)
+	}
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -342,5 +352,47 @@ func TestKeepaliveOverASocket(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestHalfCloseIsGone: a client that closes its side while it waits gets no answer, and least of all an empty success.
+func TestHalfCloseIsGone(t *testing.T) {
+	for _, stream := range []bool{true, false} {
+		s := start(t, setup{})
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(patience))
+		body := ask(stream, "Stay silent for 20 seconds")
+		fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
+		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if b, _ := io.ReadAll(c); len(b) > 0 {
+			t.Errorf("stream=%v: %q", stream, b)
+		}
+		eventually(t, "the upstream exchange is closed", func() bool { return s.sim.Active() == 0 })
+	}
+}
+
+// TestGoneBehindMoreBytes: that a client has left shows although it has sent more than its request.
+func TestGoneBehindMoreBytes(t *testing.T) {
+	s := start(t, setup{})
+	s.sim.Script(func(*simulator.Request) *simulator.Answer {
+		return &simulator.Answer{HeaderDelay: simulator.Forever}
+	})
+	for _, stream := range []bool{true, false} {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := ask(stream, "x")
+		fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
+		eventually(t, "the upstream has been asked", func() bool { return s.sim.Active() == 1 })
+		fmt.Fprint(c, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+		c.Close()
+		eventually(t, "the upstream exchange is closed", func() bool { return s.sim.Active() == 0 })
 	}
 }

@@ -355,6 +355,7 @@ func TestShutdownLetsStreamsEnd(t *testing.T) {
 	defer idle.Close()
 	result := make(chan []byte, 1)
 	go func() {
+		defer close(result) // also if the request fails
 		_, b := s.post(t, ask(true, "x"))
 		result <- b
 	}()
@@ -379,6 +380,7 @@ func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 	})
 	result := make(chan []byte, 1)
 	go func() {
+		defer close(result) // also if the request fails
 		_, b := s.post(t, ask(true, "x"))
 		result <- b
 	}()

@@ -146,12 +146,13 @@ func (s *Server) Shutdown(drain time.Duration) error {
 	}
 	err := ln.Close()
 	ln.closeConns(false)
-	ctx, cancel := context.WithTimeout(context.Background(), drain)
+	deadline := time.Now().Add(drain)
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
 	if e := s.http.ShutdownWithContext(ctx); e != nil && !errors.Is(e, context.DeadlineExceeded) && !errors.Is(e, net.ErrClosed) {
 		err = e
 	}
-	if ln.drained(0) {
+	if ln.drained(time.Until(deadline)) {
 		return err
 	}
 	s.cfg.Log.Warn("cutting off answers that are still running", "drain", drain)

@@ -27,7 +27,7 @@ func fullBacklog(t *testing.T) string {
 	}
 	addr := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: sa.(*syscall.SockaddrInet4).Port}).String()
 	for range 8 {
-		c, err := net.DialTimeout("tcp", addr, 100*time.Millisecond)
+		c, err := net.DialTimeout("tcp", addr, 500*time.Millisecond)
 		if err != nil {
 			return addr
 		}

@@ -12,7 +12,7 @@ import (
 const (
 	// tick is how long a connection stays silent before its watcher hears of it, if the watcher does not ask for less.
 	tick = 500 * time.Millisecond
-	// readBufferBytes is the buffer of a connection; it also bounds the header of a response.
+	// readBufferBytes is the buffer of a connection.
 	readBufferBytes = 8 << 10
 	// writeStall is how long a gateway may take nothing of a request.
 	writeStall = 30 * time.Second
@@ -126,6 +126,7 @@ func (c *conn) read(p []byte) (int, error) {
 		if c.first = false; !w.Silent(&next) {
 			return 0, errStopped
 		}
+		c.wished = next < tick
 		c.arm(time.Now(), next)
 	}
 }
@@ -162,6 +163,11 @@ func (c *conn) Write(p []byte) (n int, err error) {
 		c.arm(time.Now(), next)
 	}
 }
+
+// lost reports whether an idle connection seems to have been closed by the gateway just when it was taken: nothing was answered on
+// it, and it failed before the first tick, so that the consumer has heard nothing. The request can then be sent once more, on a
+// connection of its own. One that failed later may have been worked on, and is not sent again (rulings 14).
+func (c *conn) lost() bool { return !c.answered && c.first }
 
 // reason is why an exchange on c failed with err: what lies between may have wrapped the true reason beyond recognition.
 func (c *conn) reason(err error) error {

@@ -20,6 +20,8 @@ type Emitter struct {
 	ev    pipeline.Event
 	yield func(*pipeline.Event, error) bool
 	dead  bool
+	// refused: what comes is why. Flush and Idle are kept to itself meanwhile, as the refusal is to be the first item.
+	refused bool
 }
 
 // NewEmitter returns an Emitter for the yield of a pipeline.Stream.
@@ -57,10 +59,18 @@ func (e *Emitter) Fail(err error) {
 func (e *Emitter) Dead() bool { return e.dead }
 
 // Reading implements Watcher.
-func (e *Emitter) Reading() bool { return e.Emit(pipeline.Event{Kind: pipeline.Flush}) }
+func (e *Emitter) Reading() bool {
+	if e.refused {
+		return !e.dead
+	}
+	return e.Emit(pipeline.Event{Kind: pipeline.Flush})
+}
 
 // Silent implements Watcher.
 func (e *Emitter) Silent(next *time.Duration) bool {
+	if e.refused {
+		return !e.dead
+	}
 	ok := e.Emit(pipeline.Event{Kind: pipeline.Idle, Wake: *next})
 	*next = e.ev.Wake
 	return ok
@@ -122,6 +132,7 @@ func (t *Transport) Stream(ctx context.Context, call *Call, opt codec.LineOption
 	done := false
 	defer func() { r.Close(done) }()
 	if r.Status != 200 {
+		out.refused = true
 		out.Fail(refuse(r))
 		return
 	}

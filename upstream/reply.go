@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -12,8 +13,14 @@ import (
 	"amplifier-agent/codec"
 )
 
-// maxInterim is how many interim answers (1xx) may come before the answer.
-const maxInterim = 5
+const (
+	// maxInterim is how many interim answers (1xx) may come before the answer.
+	maxInterim = 5
+	// maxHeaderBytes is how long the header of an answer may be.
+	maxHeaderBytes = 64 << 10
+	// refusalWait is how long a gateway that stopped reading the request may take to say why.
+	refusalWait = time.Second
+)
 
 // Reply is the answer to a Call. It must be closed.
 type Reply struct {
@@ -25,24 +32,21 @@ type Reply struct {
 	resp    *fasthttp.Response
 	unbind  func() bool
 	decoded io.Closer // of Body, nil if the body came plain
-	endless bool      // the end of the body is the end of the connection
+	endless bool      // the connection serves no further exchange
 }
 
 // exchange writes the request and reads the header of the answer.
 func (r *Reply) exchange(call *Call) error {
-	if err := r.send(call); err != nil {
-		return r.c.reason(err)
-	}
 	r.resp = fasthttp.AcquireResponse()
-	h := &r.resp.Header
-	for interim := 0; ; interim++ {
-		if err := h.Read(r.c.br); err != nil || interim > maxInterim {
-			return r.c.reason(errNoHTTP) // err would show bytes of the answer
+	if err := r.send(call); err != nil {
+		err = r.c.reason(err)
+		if errors.Is(err, errStopped) || !r.refused() {
+			return err
 		}
-		if r.Status = h.StatusCode(); r.Status >= 200 || r.Status == fasthttp.StatusSwitchingProtocols {
-			break
-		}
+	} else if err := r.header(); err != nil {
+		return err
 	}
+	h := &r.resp.Header
 	d, err := codec.Decompress(string(h.ContentEncoding()), r.body())
 	if err != nil {
 		return fmt.Errorf("body with content encoding %q: %w", h.ContentEncoding(), r.c.reason(err))
@@ -52,6 +56,34 @@ func (r *Reply) exchange(call *Call) error {
 		r.decoded = d
 	}
 	return nil
+}
+
+// header reads the header of the answer. One that outgrows the connection's buffer gets a larger one, for this exchange only.
+func (r *Reply) header() error {
+	h := &r.resp.Header
+	for interim := 0; interim <= maxInterim; interim++ {
+		err := h.Read(r.c.br)
+		if _, small := errors.AsType[*fasthttp.ErrSmallBuffer](err); small && r.c.br.Size() < maxHeaderBytes {
+			r.endless = true
+			r.c.br = bufio.NewReaderSize(r.c.br, maxHeaderBytes)
+			err = h.Read(r.c.br)
+		}
+		if err != nil {
+			break
+		}
+		if r.Status = h.StatusCode(); r.Status >= 200 || r.Status == fasthttp.StatusSwitchingProtocols {
+			return nil
+		}
+	}
+	return r.c.reason(errNoHTTP) // the error itself would show bytes of the answer
+}
+
+// refused looks, for a moment, for the answer of a gateway that has refused the request while it was still being sent.
+func (r *Reply) refused() bool {
+	r.endless = true
+	r.c.ended = nil
+	r.c.limit(refusalWait)
+	return r.header() == nil && r.Status >= 400
 }
 
 // body returns the body as it was sent, without what frames it.

@@ -25,7 +25,7 @@ const (
 	DefaultIdle = 15 * time.Minute
 )
 
-var errNoHTTP = fmt.Errorf("its answer is not HTTP/1.1, or its header is longer than %d KiB", readBufferBytes>>10)
+var errNoHTTP = fmt.Errorf("its answer is not HTTP/1.1, or its header is longer than %d KiB", maxHeaderBytes>>10)
 
 // Transport exchanges requests with one gateway over HTTP/1.1. Safe for concurrent use.
 type Transport struct {
@@ -93,8 +93,8 @@ func (t *Transport) Open(ctx context.Context, call *Call, w Watcher) (*Reply, er
 	if call.Silence > 0 {
 		due = time.Now().Add(call.Silence)
 	}
+	c := t.pool.get()
 	for {
-		c := t.pool.get()
 		if c == nil {
 			var err error
 			if c, err = t.connect(ctx, &due, w); err != nil {
@@ -108,9 +108,8 @@ func (t *Transport) Open(ctx context.Context, call *Call, w Watcher) (*Reply, er
 			return r, nil
 		}
 		r.Close(false)
-		// The gateway may have closed a connection that was idle just when it was taken. Nothing was answered on it, so the
-		// request can be sent again; each try uses up one idle connection, so this ends.
-		if _, silent := errors.AsType[stalled](err); c.reused && !c.answered && ctx.Err() == nil && !errors.Is(err, errStopped) && !silent {
+		if c.reused && c.lost() && ctx.Err() == nil && !errors.Is(err, errStopped) {
+			c = nil
 			continue
 		}
 		return nil, t.explain(ctx, "ask the upstream", err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -149,7 +150,7 @@ func TestStaleConnection(t *testing.T) {
 	})
 	tr := transport(t, g.url, 0)
 	for range 3 {
-		if got := exchange(t, tr, &Call{Method: "POST", Path: "/", Body: []byte("{}")}); got != "hello" {
+		if got := exchange(t, tr, &Call{Method: "POST", Path: "/", Body: []byte("{}"), Silence: never}); got != "hello" {
 			t.Fatal(got)
 		}
 		until(t, "the idle connection closed", never, func() bool {
@@ -177,7 +178,9 @@ func TestStaleRace(t *testing.T) {
 	})
 	tr := transport(t, g.url, 0)
 	for range 2 {
-		if got := exchange(t, tr, get()); got != "hello" {
+		call := get()
+		call.Silence = never // behind a tick it would not be sent again
+		if got := exchange(t, tr, call); got != "hello" {
 			t.Fatal(got)
 		}
 	}
@@ -210,18 +213,22 @@ func TestStoppedIsNotStale(t *testing.T) {
 				p.request()
 				p.wait()
 			})
-			tr := transport(t, g.url, 30*time.Millisecond)
+			tr := transport(t, g.url, 0)
 			exchange(t, tr, get())
 			w := &watch{}
 			switch how {
 			case "reading":
 				w.onReading = func() bool { return false }
 			case "silent":
-				w.onSilent = func(*time.Duration) bool { return false }
+				w.onSilent = func(next *time.Duration) bool { // once the request is out
+					*next = 10 * time.Millisecond
+					return g.requests.Load() < 2
+				}
 			}
 			call := get()
 			call.Silence = 10 * time.Millisecond
 			if how == "stalled" {
+				tr.idle = 30 * time.Millisecond
 				w.onSilent = func(next *time.Duration) bool { *next = 10 * time.Millisecond; return true }
 			}
 			_, err := tr.Open(t.Context(), call, w)
@@ -400,18 +407,29 @@ func TestCompressedBodies(t *testing.T) {
 			}
 		})
 		t.Run(enc+" stopped", func(t *testing.T) {
-			gone := make(chan time.Time, 1)
+			var sent atomic.Bool
+			gone := make(chan bool, 1)
 			g := serve(t, func(p *peer) {
+				defer func() { gone <- true }()
 				if p.request() {
 					p.begin("Content-Encoding: " + name)
 					p.chunk(whole[:len(whole)/2])
+					sent.Store(true)
 					p.wait()
-					gone <- time.Now()
 				}
 			})
 			call := get()
-			call.Silence = 100 * time.Millisecond
-			o := stream(t.Context(), transport(t, g.url, 0), call, &texts{}, func(ev *pipeline.Event) bool { return ev.Kind != pipeline.Idle })
+			call.Silence = 10 * time.Millisecond
+			idles := 0 // once all is sent; at the second one all was read too
+			o := stream(t.Context(), transport(t, g.url, 0), call, &texts{}, func(ev *pipeline.Event) bool {
+				if ev.Kind == pipeline.Idle {
+					ev.Wake = 10 * time.Millisecond
+					if sent.Load() {
+						idles++
+					}
+				}
+				return idles < 2
+			})
 			if o.err != nil || o.after != 0 {
 				t.Errorf("%+v", o)
 			}
@@ -477,7 +495,7 @@ func TestOddAnswers(t *testing.T) {
 		{"cut behind a chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok", 200, "ok", "unexpected EOF"},
 		{"cut in a chunk's size", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n1", 200, "ok", "unexpected EOF"},
 		{"no size of a chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nok", 200, "", "chunked body is malformed"},
-		{"header too large", "HTTP/1.1 200 OK\r\nX-Large: " + strings.Repeat("x", readBufferBytes) + "\r\nContent-Length: 0\r\n\r\n", 0, "", "header is longer than 8 KiB"},
+		{"header too large", "HTTP/1.1 200 OK\r\nX-Large: " + strings.Repeat("x", maxHeaderBytes) + "\r\nContent-Length: 0\r\n\r\n", 0, "", "header is longer than 64 KiB"},
 		{"header without end", strings.Repeat("x", 1<<20), 0, "", "not HTTP/1.1"},
 		{"garbage", "SSH-2.0-OpenSSH_9.9 Bearer user_secret\r\n", 0, "", "not HTTP/1.1"},
 		{"binary", "\x15\x03\x01\x00\x02\x02\x50\r\n\r\n", 0, "", "not HTTP/1.1"},

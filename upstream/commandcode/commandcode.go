@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -54,6 +55,7 @@ type Provider struct {
 	t      *upstream.Transport
 	header [][2]string
 	lines  codec.LineOptions
+	banned atomic.Pointer[pipeline.Error] // "Proxy use detected": the surface is off for the life of the process (rulings 11)
 }
 
 var _ pipeline.Provider = (*Provider)(nil)
@@ -135,6 +137,12 @@ func (p *Provider) Close() { p.t.Close() }
 // Stream implements pipeline.Provider.
 func (p *Provider) Stream(ctx context.Context, r *pipeline.Round) pipeline.Stream {
 	return func(yield func(*pipeline.Event, error) bool) {
+		if e := p.banned.Load(); e != nil {
+			off := *e
+			off.Message = "the generate surface is switched off until this program is started again, since the gateway refused it: " + e.Message
+			yield(nil, &off)
+			return
+		}
 		call := &upstream.Call{
 			Method:  "POST",
 			Path:    "/alpha/generate",

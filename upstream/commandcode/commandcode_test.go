@@ -198,8 +198,8 @@ func TestModelsWaitsForTheContext(t *testing.T) {
 	defer cancel()
 	start := time.Now()
 	_, err := connect(t, s.URL).Models(ctx)
-	if !errors.Is(err, cause) || time.Since(start) > 5*time.Second {
-		t.Errorf("%v after %s", err, time.Since(start))
+	if d := time.Since(start); !errors.Is(err, cause) || d < 100*time.Millisecond || d > never {
+		t.Errorf("%v after %s", err, d)
 	}
 }
 

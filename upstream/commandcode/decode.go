@@ -56,7 +56,7 @@ func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
 	case "reasoning-delta":
 		f := l.text.or(l.delta)
 		out.Delta(pipeline.Reasoning, f.text, f.clean)
-	case "tool-input-start", "tool-input-delta", "tool-input-end", "tool-call", "tool-call-delta", "tool-result":
+	case "tool-input-start", "tool-input-delta", "tool-input-end", "tool-call", "tool-call-delta", "tool-result", "tool-error":
 		d.tool(out)
 	case "finish-step":
 		d.finishStep(out)
@@ -81,6 +81,11 @@ func (d *Decoder) tool(out *upstream.Emitter) {
 		out.Emit(ev)
 		return
 	}
+	if l.input.bad {
+		out.Fail(&pipeline.Error{Code: pipeline.CodeInvalidToolCall, Origin: pipeline.OriginUpstream,
+			Message: "the upstream sent arguments that are not valid JSON for tool call " + string(ev.ID)})
+		return
+	}
 	switch string(l.typ) {
 	case "tool-input-start":
 		ev.Kind = pipeline.ToolStart
@@ -99,7 +104,7 @@ func (d *Decoder) tool(out *upstream.Emitter) {
 		}
 		ev.Kind = pipeline.ToolDelta
 		ev.Text, ev.Clean = d.arguments()
-	case "tool-result": // only the gateway's own tools have one
+	case "tool-result", "tool-error": // only the gateway's own tools have one
 		ev.Kind, ev.ID = pipeline.ToolCancel, l.callID.or(l.id).plain(&d.scratch)
 	}
 	out.Emit(ev)
@@ -134,7 +139,9 @@ func (d *Decoder) finishStep(out *upstream.Emitter) {
 func (d *Decoder) finish(out *upstream.Emitter) {
 	l := &d.l
 	d.finished = true
-	d.end = finish(l.finish, l.rawFinish)
+	if d.end = finish(l.finish, l.rawFinish); d.end.Reason == pipeline.ReasonNone && d.stepped {
+		d.end.Reason, d.end.Raw = d.last.Reason, d.last.Raw // finish only completes what the step has said
+	}
 	if l.total == nil || l.total[0] != '{' { // null counts as absent
 		l.total = l.usage
 	}

@@ -1,6 +1,7 @@
 package commandcode
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -108,7 +109,9 @@ func TestEvents(t *testing.T) {
 		// What nobody knows, and what is no event.
 		`{"type":"from-the-future","text":"x","delta":"y"}`: "",
 		`{"type":"source"}`: "", `{"type":"file"}`: "", `{"type":"raw"}`: "", `{"type":"response-metadata"}`: "", `{"type":"message-metadata"}`: "",
-		`{"type":"tool-output-denied"}`: "", `{"type":"tool-approval-request"}`: "", `{"type":"tool-error","toolCallId":"c","error":"x"}`: "",
+		`{"type":"tool-output-denied"}`: "", `{"type":"tool-approval-request"}`: "", `{"type":"tool-error","toolCallId":"c","error":"x"}`: "cancel[c ]",
+		`{"type":"raw","data":{"type":"text-delta","text":"LEAK"}}`:                                   "",
+		"{\"type\":\"tool-call\",\"toolCallId\":\"c\",\"toolName\":\"w\",\"input\":{\"a\":\"x\ty\"}}": "error",
 		`{"type":7,"text":"x"}`: "", `{"type":null}`: "", `{"text":"x"}`: "", `{}`: "", `[]`: "", `7`: "", `"x"`: "", `null`: "",
 		`not json`: "", `{"type":"text-delta","text":"x"`: "", `{"type":"text-delta","text":"x"}}`: "", `{"type":"text-delta","text":"x"} y`: "",
 		"\xff\xfe": "", `{"type":"text-delta","text":"\q"}`: "", `{"type":"text-delta","text":"` + "\t" + `raw"}`: "text<\traw>",
@@ -332,23 +335,24 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// TestCostWait measures how long the end of a round is kept back for a cost (rulings 22).
+// TestCostWait measures how long the end of a round is kept back for a cost (rulings 22). A busy machine has ten tries for what has
+// to be there before some time.
 func TestCostWait(t *testing.T) {
 	noCost := strings.Replace(step, `"cost":"0.25",`, "", 1)
 	rows := []struct {
-		name      string
-		lines     []string
-		pause     time.Duration // before the last line
-		end       simulator.End
-		cost      string
-		low, high time.Duration // from the text to the finish
+		name  string
+		lines []string
+		pause time.Duration // before the last line
+		end   simulator.End
+		cost  string
+		waits bool // for costWait, from the text to the finish; for less if not
 	}{
-		{"in the step", []string{hello, step, ended, spent}, time.Second, simulator.EndHang, "0.25", 0, 150 * time.Millisecond},
-		{"soon", []string{hello, noCost, ended, spent}, 100 * time.Millisecond, simulator.EndHang, "0.50", 80 * time.Millisecond, 200 * time.Millisecond},
-		{"too late", []string{hello, noCost, ended, spent}, 3 * time.Second, simulator.EndHang, "", costWait - 20*time.Millisecond, costWait},
-		{"never", []string{hello, noCost, ended}, 0, simulator.EndHang, "", costWait - 20*time.Millisecond, costWait},
-		{"never, body ends", []string{hello, noCost, ended}, 0, simulator.EndEOF, "", 0, 150 * time.Millisecond},
-		{"never, connection ends", []string{hello, noCost, ended}, 0, simulator.EndCut, "", 0, 150 * time.Millisecond},
+		{"in the step", []string{hello, step, ended, spent}, time.Second, simulator.EndHang, "0.25", false},
+		{"soon", []string{hello, noCost, ended, spent}, 100 * time.Millisecond, simulator.EndHang, "0.50", false},
+		{"too late", []string{hello, noCost, ended, spent}, never, simulator.EndHang, "", true},
+		{"never", []string{hello, noCost, ended}, 0, simulator.EndHang, "", true},
+		{"never, body ends", []string{hello, noCost, ended}, 0, simulator.EndEOF, "", false},
+		{"never, connection ends", []string{hello, noCost, ended}, 0, simulator.EndCut, "", false},
 	}
 	s := simulate(t, simulator.Options{})
 	p := connect(t, s.URL())
@@ -362,35 +366,44 @@ func TestCostWait(t *testing.T) {
 				}
 				return a
 			})
-			var text, finished, over time.Time
-			var turn pipeline.Turn
-			r := ask("hi")
-			r.Silence = 10 * time.Millisecond
-			src := p.Stream(t.Context(), r)
-			got := collect(t, func(yield func(*pipeline.Event, error) bool) {
-				for ev, err := range src {
-					if err == nil && ev.Kind == pipeline.Text {
-						text = time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), never)
+			defer cancel()
+			try := func() (time.Duration, string) {
+				var text, finished time.Time
+				r := ask("hi")
+				r.Silence = 10 * time.Millisecond
+				src := p.Stream(ctx, r)
+				got := collect(t, func(yield func(*pipeline.Event, error) bool) {
+					for ev, err := range src {
+						if err == nil && ev.Kind == pipeline.Text {
+							text = time.Now()
+						}
+						if err == nil && ev.Kind == pipeline.Finish {
+							finished = time.Now()
+						}
+						if !yield(ev, err) {
+							return
+						}
 					}
-					if err == nil && ev.Kind == pipeline.Finish {
-						finished = time.Now()
-					}
-					if !yield(ev, err) {
-						return
-					}
+				})
+				if got.err != nil || got.turn.Usage.Prompt() != 7 {
+					t.Errorf("%v, usage %+v", got.err, got.turn.Usage)
 				}
-			})
-			over = time.Now()
-			turn = *got.turn
-			if got.err != nil || turn.Cost.String() != row.cost || turn.Usage.Prompt() != 7 {
-				t.Errorf("%v, cost %q, usage %+v", got.err, turn.Cost, turn.Usage)
+				return finished.Sub(text), got.turn.Cost.String()
 			}
-			const slack = 250 * time.Millisecond
-			if d := finished.Sub(text); d < row.low || d > row.high+slack {
-				t.Errorf("finish after %s", d)
+			d, cost := try()
+			low, high := time.Duration(0), costWait
+			if row.waits {
+				low, high = costWait, 2*costWait
 			}
-			if d := over.Sub(text); d > costWait+2*slack {
-				t.Errorf("end after %s", d)
+			for tries := 1; tries < 10 && d >= low && (d >= high || cost != row.cost); tries++ {
+				d, cost = try()
+			}
+			if cost != row.cost || d < low || d >= high {
+				t.Errorf("finish after %s, cost %q", d, cost)
+			}
+			if ctx.Err() != nil {
+				t.Error("the exchange goes on behind the wait")
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package commandcode
 
 import (
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ const (
 	unknownFault    = 502      // status of an error that brings none
 
 	// faultWait is how long the body of an error is waited for: its status is known already.
-	faultWait = 5 * time.Second
+	faultWait = time.Second
 )
 
 // fault is an error as the gateway reports it, in any of its shapes.
@@ -104,6 +105,12 @@ func (f *fault) unwrap() {
 	}
 }
 
+// says reports whether the fault holds one of words, in whatever spelling.
+func (f *fault) says(words ...string) bool {
+	lower := strings.ReplaceAll(strings.ToLower(f.message+" "+f.code+" "+f.kind), "_", " ")
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(lower, w) })
+}
+
 // err classifies the fault. Secret never shows in it.
 func (f *fault) err(secret string) *pipeline.Error {
 	f.unwrap()
@@ -115,26 +122,17 @@ func (f *fault) err(secret string) *pipeline.Error {
 	if e.Message == "" {
 		e.Message = "the upstream reports an error without a message"
 	}
-	lower := strings.ReplaceAll(strings.ToLower(f.message+" "+f.code+" "+f.kind), "_", " ")
-	says := func(words ...string) bool {
-		for _, w := range words {
-			if strings.Contains(lower, w) {
-				return true
-			}
-		}
-		return false
-	}
 	if e.Status == 0 {
 		e.Status = unknownFault
-		if says("insufficient balance", "insufficient credits") {
+		if f.says("insufficient balance", "insufficient credits") {
 			e.Status = 402
 		}
 	}
 	switch {
-	case says("model not in plan", "premium credits exhausted", "upgrade required", "insufficient balance", "insufficient credits", "usage exceeded"), e.Status == 402:
+	case f.says("model not in plan", "premium credits exhausted", "upgrade required", "insufficient balance", "insufficient credits", "usage exceeded"), e.Status == 402:
 		e.Code = pipeline.CodePlan
 		return e // waiting does not mend it, whatever the status says
-	case says("proxy use detected", "tool result is missing"):
+	case f.says("proxy use detected", "tool result is missing"):
 		e.Code = pipeline.CodeUpstreamRequest
 		return e // asking again would be refused again
 	case e.Status == 429:
@@ -188,6 +186,9 @@ func (p *Provider) refusal(r *upstream.Reply) error {
 		e.Message = "no message"
 	}
 	e.Message = "the upstream answered " + strconv.Itoa(r.Status) + ": " + e.Message
+	if f.says("proxy use detected") {
+		p.banned.Store(e)
+	}
 	if after, err := strconv.Atoi(r.Header("Retry-After")); err == nil && after > 0 {
 		e.RetryAfter = time.Duration(min(after, maxRetryAfter)) * time.Second
 	}

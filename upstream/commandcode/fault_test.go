@@ -199,7 +199,7 @@ func TestRefusalWithoutEnd(t *testing.T) {
 	})
 	start := time.Now()
 	wantError(t, run(t, connect(t, s.URL()), ask("hi")).err, pipeline.CodeRateLimit, 429, "the upstream answered 429: slow down")
-	if d := time.Since(start); d < faultWait || d > faultWait+2*time.Second {
+	if d := time.Since(start); d < faultWait || d > faultWait+10*time.Second {
 		t.Errorf("took %s", d)
 	}
 	until(t, "the connection closed", func() bool { return s.Active() == 0 })

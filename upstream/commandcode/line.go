@@ -37,6 +37,7 @@ type value struct {
 	raw  []byte
 	text field
 	rank uint8 // of the name under which it came
+	bad  bool  // raw holds what must not be passed on
 }
 
 // parse reads the members of a line; false means that it is no JSON object.
@@ -46,15 +47,18 @@ func (l *line) parse(s *codec.Scanner, b []byte) bool {
 	if s.Kind() != codec.Object {
 		return false
 	}
-	l.members(s)
+	l.members(s, false)
 	return s.End() == nil
 }
 
-func (l *line) members(s *codec.Scanner) {
+// members reads the members of the event, or of the data inside it, which does not say anew what event it is.
+func (l *line) members(s *codec.Scanner, inner bool) {
 	for s.Object(); s.Key(); {
 		switch string(s.Name()) {
 		case "type":
-			l.typ, _ = s.Text()
+			if t, _ := s.Text(); !inner {
+				l.typ = t
+			}
 		case "id":
 			l.id = text(s)
 		case "text":
@@ -91,7 +95,7 @@ func (l *line) members(s *codec.Scanner) {
 			l.message, _ = s.Text()
 		case "data": // an older form has the members one level deeper
 			if s.Kind() == codec.Object {
-				l.members(s)
+				l.members(s, true)
 			} else {
 				s.Skip()
 			}
@@ -117,8 +121,8 @@ func (v *value) take(s *codec.Scanner, rank uint8) {
 			*v = value{text: f, rank: rank}
 		}
 	default:
-		if raw := s.Raw(); rank >= v.rank {
-			*v = value{raw: raw, rank: rank}
+		if raw := s.Span(); rank >= v.rank {
+			*v = value{raw: raw, rank: rank, bad: raw != nil && codec.Validate(raw) != nil}
 		}
 	}
 }

@@ -50,7 +50,7 @@ var reasons = map[string]pipeline.Reason{
 
 // counts are the members of a usage object. -1 stands for not said.
 type counts struct {
-	input, cacheRead, cacheWrite, output, reasoning int64
+	input, uncached, cacheRead, cacheWrite, output, reasoning int64
 }
 
 // usage reads a usage object in any of the gateway's spellings. inputTokens includes the cached ones (rulings 23).
@@ -58,9 +58,12 @@ func usage(s *codec.Scanner, raw []byte) pipeline.Usage {
 	if len(raw) == 0 || raw[0] != '{' {
 		return pipeline.Usage{}
 	}
-	c := counts{-1, -1, -1, -1, -1}
+	c := counts{-1, -1, -1, -1, -1, -1}
 	s.Reset(raw)
 	c.read(s, false)
+	if c.input < 0 && (c.uncached >= 0 || c.cacheRead >= 0) { // the parts were said, the total was not
+		c.input = max(c.uncached, 0) + max(c.cacheRead, 0) + max(c.cacheWrite, 0)
+	}
 	u := pipeline.InclusiveUsage(max(c.input, 0), max(c.cacheRead, 0), max(c.cacheWrite, 0))
 	if c.input >= 0 {
 		u.Has |= pipeline.HasInput
@@ -88,6 +91,8 @@ func (c *counts) read(s *codec.Scanner, details bool) {
 			to = &c.input
 		case "outputTokens", "completionTokens", "output_tokens", "completion_tokens":
 			to = &c.output
+		case "noCacheTokens", "no_cache_tokens":
+			to = &c.uncached
 		case "cachedInputTokens", "cacheReadTokens", "cached_input_tokens", "cache_read_tokens", "cached_tokens":
 			to = &c.cacheRead
 		case "cacheWriteTokens", "cache_write_tokens":

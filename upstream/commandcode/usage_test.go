@@ -20,6 +20,7 @@ func TestUsage(t *testing.T) {
 		`{"inputTokens":7,"inputTokensDetails":{"cacheReadTokens":3,"cacheWriteTokens":2}}`:                                                        {Input: 2, CacheRead: 3, CacheWrite: 2, Has: in | cache},
 		`{"inputTokenDetails":{"cacheReadTokens":3},"cachedInputTokens":4,"inputTokens":7}`:                                                        {Input: 4, CacheRead: 3, Has: in | cache},
 		`{"inputTokens":null,"promptTokens":7,"outputTokens":null}`:                                                                                {Input: 7, Has: in},
+		`{"inputTokens":null,"inputTokenDetails":{"noCacheTokens":42,"cacheReadTokens":100,"cacheWriteTokens":8}}`:                                 {Input: 42, CacheRead: 100, CacheWrite: 8, Has: in | cache},
 		`{"inputTokens":null,"outputTokens":2,"cachedInputTokens":null,"inputTokenDetails":null}`:                                                  {Output: 2, Has: out},
 		`{"inputTokens":0,"outputTokens":0,"cachedInputTokens":0}`:                                                                                 {Has: in | cache | out},
 		`{"inputTokens":7.0,"outputTokens":2e2}`:                                                                                                   {Input: 7, Output: 200, Has: in | out},

@@ -160,6 +160,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 			c.ended = errStopped
 			return n, errStopped
 		}
+		c.wished = next < tick
 		c.arm(time.Now(), next)
 	}
 }

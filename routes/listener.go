@@ -120,12 +120,13 @@ func (c *conn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// drained waits for at most d until no connection is open.
+// drained closes connections as soon as they are not busy, for at most d, and reports whether none is open.
 func (l *listener) drained(d time.Duration) bool {
 	end := time.After(d)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
+		l.closeConns(false)
 		l.mu.Lock()
 		n := len(l.conns)
 		l.mu.Unlock()

@@ -25,7 +25,7 @@ func openCodeRequest() string {
 	fmt.Fprintf(&b, `{"role":"system","content":%s}`, quoted(strings.Repeat("You are a coding agent.\nAnswer in \"short\" sentences – no preamble, no postamble.\n- Read files before you edit them.\n", 64)))
 	fmt.Fprintf(&b, `,{"role":"user","content":[{"type":"text","text":%s}]}`, quoted("Find out why the test in pkg/store fails, and mend it."))
 	for i := range 8 {
-		args := quoted(fmt.Sprintf(`{"filePath":"/work/pkg/store/file%d.go","offset":%d,"limit":200}`, i, i*200))
+		args := quoted(fmt.Sprintf(`{"filePath":"/home/dev/pkg/store/file%d.go","offset":%d,"limit":200}`, i, i*200))
 		fmt.Fprintf(&b, `,{"role":"assistant","content":null,"reasoning_content":%s,"tool_calls":[{"id":"call_%024x","type":"function","function":{"name":"read","arguments":%s}}]}`,
 			quoted(strings.Repeat("I should look at the next file. ", 6)), i, args)
 		fmt.Fprintf(&b, `,{"role":"tool","tool_call_id":"call_%024x","content":%s}`, i,

@@ -1,4 +1,4 @@
-//go:build unix && !linux
+//go:build unix
 
 package chat
 
@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// alive returns a look at the client's socket: false once the client has closed or reset the connection. It reads nothing, and sees nothing
-// behind bytes that were sent after the request.
+// alive returns a look at the client's socket: false once the client has closed its side or reset the connection. It reads nothing.
 func alive(c net.Conn) func() bool {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
@@ -20,11 +19,7 @@ func alive(c net.Conn) func() bool {
 	}
 	return func() bool {
 		there := true
-		err := raw.Control(func(fd uintptr) {
-			var b [1]byte
-			n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-			there = n > 0 || err == syscall.EAGAIN || err == syscall.EINTR
-		})
+		err := raw.Control(func(fd uintptr) { there = connected(int(fd)) })
 		return there && err == nil
 	}
 }

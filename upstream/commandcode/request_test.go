@@ -98,7 +98,7 @@ var requests = map[string]*pipeline.Round{
 // TestRequests compares the bodies that arrive at a gateway which checks them as strictly as the real one.
 func TestRequests(t *testing.T) {
 	s := simulate(t, simulator.Options{})
-	p := connect(t, s.URL(), func(c *Config) { c.WorkingDir = "/work/\"dir\"" })
+	p := connect(t, s.URL(), func(c *Config) { c.WorkingDir = "/home/dev/\"dir\"" })
 	date := regexp.MustCompile(`"date":"\d{4}-\d\d-\d\d"`)
 	for name, round := range requests {
 		t.Run(name, func(t *testing.T) {

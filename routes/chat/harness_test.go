@@ -223,6 +223,23 @@ type wireChunk struct {
 	Usage *usage           `json:"usage"`
 }
 
+// raw sends body over a connection of its own, byte for byte.
+func raw(w io.Writer, proto, body string) {
+	fmt.Fprintf(w, "POST /v1/chat/completions %s\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", proto, key, len(body), body)
+}
+
+// dial opens a connection that is closed with the test.
+func (s *server) dial(t *testing.T) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
+	return c
+}
+
 // parseSSE reads a stream as strictly as the contract describes it.
 func parseSSE(b []byte) (a answer, err error) {
 	events := bytes.Split(bytes.TrimSuffix(b, []byte("\n\n")), []byte("\n\n"))

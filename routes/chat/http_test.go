@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/molecule-man/go-brrr"
@@ -284,18 +283,13 @@ func TestTooLarge(t *testing.T) {
 // TestConnectionIsKept: a connection serves one stream after the other, and other requests between them.
 func TestConnectionIsKept(t *testing.T) {
 	s := start(t, setup{})
-	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	c := s.dial(t)
 	br := bufio.NewReader(c)
 	for i := range 5 {
 		for _, stream := range []bool{true, false} {
 			text := fmt.Sprintf("answer %d", i)
 			body := ask(stream, "Reply with exactly: "+text)
-			fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
+			raw(c, "HTTP/1.1", body)
 			resp, err := http.ReadResponse(br, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -314,14 +308,9 @@ func TestConnectionIsKept(t *testing.T) {
 // TestOldHTTP: a client of HTTP/1.0 gets the whole answer.
 func TestOldHTTP(t *testing.T) {
 	s := start(t, setup{})
-	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	c := s.dial(t)
 	body := ask(true, "Reply with exactly: old")
-	fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.0\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
+	raw(c, "HTTP/1.0", body)
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -359,14 +348,9 @@ func TestKeepaliveOverASocket(t *testing.T) {
 func TestHalfCloseIsGone(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		s := start(t, setup{})
-		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(patience))
+		c := s.dial(t)
 		body := ask(stream, "Stay silent for 20 seconds")
-		fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
+		raw(c, "HTTP/1.1", body)
 		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
@@ -384,12 +368,9 @@ func TestGoneBehindMoreBytes(t *testing.T) {
 		return &simulator.Answer{HeaderDelay: simulator.Forever}
 	})
 	for _, stream := range []bool{true, false} {
-		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := s.dial(t)
 		body := ask(stream, "x")
-		fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
+		raw(c, "HTTP/1.1", body)
 		eventually(t, "the upstream has been asked", func() bool { return s.sim.Active() == 1 })
 		fmt.Fprint(c, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
 		c.Close()

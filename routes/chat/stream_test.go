@@ -220,13 +220,9 @@ func TestClientGone(t *testing.T) {
 						}
 						return &simulator.Answer{Body: body, Pauses: []simulator.Pause{{At: simulator.LineOffset(body, 3), For: simulator.Forever}}}
 					})
-					c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-					if err != nil {
-						t.Fatal(err)
-					}
-					defer c.Close()
+					c := s.dial(t)
 					req := ask(stream, "x")
-					fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", key, len(req), req)
+					raw(c, "HTTP/1.1", req)
 					eventually(t, "the upstream has been asked", func() bool { return s.sim.Active() == 1 })
 					if stream { // wait for the answer to begin
 						if _, err := c.Read(make([]byte, 1)); err != nil {

@@ -34,10 +34,11 @@
 //
 //	event.go      Kind, Event, Reason, StepInfo
 //	stream.go     Stream, Frames, Stage, Prepare, Chain
-//	turn.go       Turn, Header, Message, Part, Call, ToolSpec
+//	turn.go       Turn, Sampling, Header, Message, Part, Call, ToolSpec
+//	mode.go       Mode, ToolPolicy
 //	usage.go      Usage in disjoint buckets, Price as an exact decimal
 //	provider.go   Provider, Round, Model, Served
 //	store.go      Store, Transcript, SessionKey
 //	point.go      Display, Approver
-//	errors.go     Error, Code, Origin
+//	errors.go     Error, Code, Origin, Outcome
 package pipeline

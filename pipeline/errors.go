@@ -81,6 +81,26 @@ func AsError(err error) *Error {
 	return &Error{Code: CodeInternal, Message: "internal error", Err: err}
 }
 
+// Outcome is how a turn ended, for accounts.
+type Outcome struct {
+	Status Status
+	Code   Code          // of a rejected or failed turn
+	Reason Reason        // of one that is done
+	First  time.Duration // from its request to the first thing that the client sees; 0 if there was none
+	Took   time.Duration
+}
+
+// Status says in one word how a turn ended.
+type Status string
+
+// The words.
+const (
+	StatusDone     Status = "ok"
+	StatusRejected Status = "rejected" // nothing was asked of the upstream
+	StatusFailed   Status = "error"
+	StatusAborted  Status = "aborted" // its client left, or the server was shut down
+)
+
 // Invalid is an error for a request that breaks the schema at param (rulings 19).
 func Invalid(param, message string) *Error {
 	return &Error{Code: CodeInvalidRequest, Origin: OriginClient, Param: param, Message: message}

@@ -22,6 +22,7 @@ type Round struct {
 	System   string
 	Messages []Message
 	Tools    []ToolSpec
+	Sampling Sampling // what to pass on of the client's settings; empty unless the host config says so
 	// Conversation is stable over the turns of one conversation, "" if unknown. It must not reach the upstream as it is.
 	Conversation string
 	// Silence is when the first Idle is due; 0 leaves it to the provider.
@@ -34,6 +35,8 @@ type Model struct {
 	Name          string // display name
 	ContextTokens int64
 	OutputTokens  int64
+	Capabilities  []string // such as tools, vision, thinking
+	Defaults      []byte   // a JSON object
 }
 
 // Served is a model as clients know it.

@@ -30,9 +30,15 @@ type Turn struct {
 	Stream   *bool  // nil: the client did not say
 	Messages []Message
 	Tools    []ToolSpec
+	Sampling Sampling
 
 	// Decisions of the stages.
-	Mode       string // active mode, "" for none
+	Session    string      // what the conversation is stored under, "" if the client named none
+	Resumed    bool        // something was stored for Session before this turn
+	Mode       string      // active mode, "" for none
+	Gate       *ToolPolicy // which server tools the mode lets the model use; nil for all
+	Reminders  []string    // system texts of each round of this turn, behind System; never part of the history
+	Notices    []string    // what the client is told inline before the answer begins
 	Provider   Provider
 	UpstreamID string    // the model's id at Provider
 	System     string    // system prompt
@@ -46,6 +52,31 @@ type Turn struct {
 	// Usage and Cost are summed over all rounds of the turn (stages.UsageFold), and are what is known at any moment.
 	Usage Usage
 	Cost  Price
+
+	ends []func()
+}
+
+// AtEnd has End call f. Request halves register here what must be given up however the turn ends.
+func (t *Turn) AtEnd(f func()) { t.ends = append(t.ends, f) }
+
+// End calls what AtEnd has gathered, the latest first. The face calls it once it is through with the turn, also with one that was
+// rejected; later calls do nothing.
+func (t *Turn) End() {
+	for len(t.ends) > 0 {
+		last := len(t.ends) - 1
+		f := t.ends[last]
+		t.ends = t.ends[:last]
+		f()
+	}
+}
+
+// Sampling is what the client asked for in the model's settings. Empty values were not given; numbers keep their spelling.
+type Sampling struct {
+	Temperature []byte   // a JSON number
+	TopP        []byte   // a JSON number
+	MaxTokens   int64    // of the answer; 0 and less mean no wish
+	Stop        []string // sequences that end the answer
+	ToolChoice  []byte   // a JSON string or object
 }
 
 // Header is what of the request's header fields matters to stages.
@@ -66,6 +97,7 @@ type Message struct {
 	ToolCallID string // of a tool message
 	IsError    bool   // a tool message that reports a failure
 	Contained  bool   // host text in user clothing (stages.Containment): no genuine user message
+	Raw        []byte // the message as the client wrote it, a JSON object; nil if it was made or changed here
 }
 
 // Part is a piece of a message's content: text, or an image if Image is set.

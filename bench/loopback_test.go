@@ -44,7 +44,7 @@ func gateway(b *testing.B, answer *simulator.Answer) string {
 	}
 	srv := routes.New(routes.Config{Auth: stages.Auth("k"), Log: wire.Log})
 	face := &chat.Handler{
-		Stages:    []pipeline.Stage{stages.Decode(), stages.Model(models), stages.History(), stages.Containment(), stages.ToolMount()},
+		Stages:    []pipeline.Stage{stages.Decode(stages.DecodeOptions{}), stages.Model(models, nil), stages.History(), stages.Containment(false), stages.ToolMount()},
 		Runner:    &engine.Runner{Round: []pipeline.Stage{stages.EventMap(wire.Log), stages.UsageFold(wire.Log)}},
 		Label:     "amplifier",
 		MaxBody:   routes.DefaultMaxBody,

@@ -26,6 +26,7 @@ const (
 	CodeModesUnavailable  Code = "modes_unavailable"
 	CodeUnavailable       Code = "unavailable" // starting or shutting down
 	CodeInternal          Code = "internal_error"
+	CodeSkillUnavailable  Code = "skill_unavailable" // a skill that is there but cannot run
 
 	CodeUpstream        Code = "upstream_error"    // it failed, or answered what nobody understands
 	CodeUpstreamAuth    Code = "upstream_auth"     // it refuses our credentials
@@ -83,7 +84,7 @@ func AsError(err error) *Error {
 
 // Outcome is how a turn ended, for accounts.
 type Outcome struct {
-	Status Status
+	Status Status        // "" while it runs
 	Code   Code          // of a rejected or failed turn
 	Reason Reason        // of one that is done
 	First  time.Duration // from its request to the first thing that the client sees; 0 if there was none

@@ -35,10 +35,11 @@ type Turn struct {
 	// Decisions of the stages.
 	Session    string      // what the conversation is stored under, "" if the client named none
 	Resumed    bool        // something was stored for Session before this turn
+	Saved      func()      // waits until the conversation is stored; nil if it is not
 	Mode       string      // active mode, "" for none
 	Gate       *ToolPolicy // which server tools the mode lets the model use; nil for all
 	Reminders  []string    // system texts of each round of this turn, behind System; never part of the history
-	Notices    []string    // what the client is told inline before the answer begins
+	Notices    []*Error    // what the client is told inline before the answer begins
 	Provider   Provider
 	UpstreamID string    // the model's id at Provider
 	System     string    // system prompt
@@ -52,6 +53,8 @@ type Turn struct {
 	// Usage and Cost are summed over all rounds of the turn (stages.UsageFold), and are what is known at any moment.
 	Usage Usage
 	Cost  Price
+
+	Outcome Outcome // how the turn ended, once it has (stages.Account)
 
 	ends []func()
 }

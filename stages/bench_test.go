@@ -91,7 +91,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.Run("stage", func(b *testing.B) {
 		b.ReportAllocs()
 		b.SetBytes(int64(len(body)))
-		stage := stages.Decode()
+		stage := stages.Decode(stages.DecodeOptions{})
 		for b.Loop() {
 			if err := stage.Request(b.Context(), &pipeline.Turn{Body: body}); err != nil {
 				b.Fatal(err)

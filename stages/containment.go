@@ -18,8 +18,8 @@ const (
 
 // Containment takes the client's system messages out of the history and puts their text, in order, into one user message at its
 // head (http-face.md, "System-message containment"; rulings 30). Developer messages stay where they are. The client's list is
-// not changed.
-func Containment() pipeline.Stage {
+// not changed. With forward their text takes the place of the system prompt instead, if there is any (rulings 31).
+func Containment(forward bool) pipeline.Stage {
 	return pipeline.Stage{Name: "containment", Request: func(_ context.Context, t *pipeline.Turn) error {
 		var texts []string
 		systems := 0
@@ -36,7 +36,11 @@ func Containment() pipeline.Stage {
 			return nil
 		}
 		history := make([]pipeline.Message, 0, len(t.History)-systems+1)
-		if len(texts) > 0 {
+		switch {
+		case len(texts) == 0:
+		case forward:
+			t.System = strings.Join(texts, "\n\n")
+		default:
 			text := containedHead + containedRule + strings.Join(texts, containedRule) + containedTail
 			history = append(history, pipeline.Message{Role: pipeline.RoleUser, Parts: []pipeline.Part{{Text: text}}, Contained: true})
 		}

@@ -34,7 +34,7 @@ func golden(t *testing.T, name, got string) {
 func contain(t *testing.T, history ...pipeline.Message) []pipeline.Message {
 	t.Helper()
 	turn := &pipeline.Turn{History: history}
-	if err := stages.Containment().Request(t.Context(), turn); err != nil {
+	if err := stages.Containment(false).Request(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
 	return turn.History
@@ -90,10 +90,27 @@ func TestContainmentOfNothing(t *testing.T) {
 // TestContainmentOfTurn checks that the prompt behind the history survives, as History lends it from the same list.
 func TestContainmentOfTurn(t *testing.T) {
 	turn := &pipeline.Turn{Messages: []pipeline.Message{message(pipeline.RoleSystem, "s"), message(pipeline.RoleUser, "prompt")}}
-	if err := pipeline.Prepare(t.Context(), []pipeline.Stage{stages.History(), stages.Containment()}, turn); err != nil {
+	if err := pipeline.Prepare(t.Context(), []pipeline.Stage{stages.History(), stages.Containment(false)}, turn); err != nil {
 		t.Fatal(err)
 	}
 	if turn.Prompt == nil || turn.Prompt.Text() != "prompt" || turn.Prompt.Contained || len(turn.History) != 1 || turn.Messages[0].Role != pipeline.RoleSystem {
 		t.Errorf("prompt %+v, history %+v", turn.Prompt, turn.History)
+	}
+}
+
+// TestContainmentForward: the client's system messages are the system prompt, if they say anything (rulings 31).
+func TestContainmentForward(t *testing.T) {
+	user, developer := message(pipeline.RoleUser, "hi"), message(pipeline.RoleDeveloper, "dev")
+	for want, messages := range map[string][]pipeline.Message{
+		"one\n\ntwo": {message(pipeline.RoleSystem, " one\n"), user, developer, message(pipeline.RoleSystem, "two")},
+		"ours":       {message(pipeline.RoleSystem, " "), user, developer},
+	} {
+		turn := &pipeline.Turn{System: "ours", History: messages}
+		if err := stages.Containment(true).Request(t.Context(), turn); err != nil {
+			t.Fatal(err)
+		}
+		if turn.System != want || !reflect.DeepEqual(turn.History, []pipeline.Message{user, developer}) {
+			t.Errorf("system %q, history %+v", turn.System, turn.History)
+		}
 	}
 }

@@ -176,8 +176,9 @@ func price(s string) pipeline.Price {
 // everyStage are the stages as the program chains them; round are those of a round.
 func everyStage() []pipeline.Stage {
 	return append([]pipeline.Stage{
-		stages.Auth("key"), stages.Ready(func() error { return nil }), stages.Decode(), stages.Model(models{}), stages.Mode(stages.NoModes{}),
-		stages.History(), stages.Containment(), stages.ToolMount(),
+		stages.Auth("key"), stages.Account(new(books)), stages.Ready(func() error { return nil }), stages.Decode(stages.DecodeOptions{}),
+		stages.Model(models{}, nil), stages.Mode(modes{}), stages.Images(fetched{}), reconcile(new(conversations)), stages.History(),
+		stages.Containment(false), stages.Skill(skills{}, slog.New(slog.DiscardHandler)), stages.ToolMount(),
 	}, round()...)
 }
 

@@ -11,11 +11,17 @@ import (
 	"amplifier-agent/pipeline"
 )
 
-// Decode reads a chat-completions request from t.Body (http-face.md, "Request"; rulings 19). Unknown fields are ignored, and so
-// are the sampling fields once their types are found right. An error names the path that broke the schema.
-func Decode() pipeline.Stage {
+// DecodeOptions configure Decode.
+type DecodeOptions struct {
+	// RemoteImages lets messages name images by URL. A later stage must bring them (Images).
+	RemoteImages bool
+}
+
+// Decode reads a chat-completions request from t.Body (http-face.md, "Request"; rulings 19). Unknown fields are ignored. An error
+// names the path that broke the schema.
+func Decode(o DecodeOptions) pipeline.Stage {
 	return pipeline.Stage{Name: "decode", Request: func(_ context.Context, t *pipeline.Turn) error {
-		d := decoder{turn: t}
+		d := decoder{turn: t, remote: o.RemoteImages}
 		d.s.Reset(t.Body)
 		return d.request()
 	}}
@@ -23,8 +29,9 @@ func Decode() pipeline.Stage {
 
 // decoder walks the body once. Its methods return the first breach of the schema.
 type decoder struct {
-	s    codec.Scanner
-	turn *pipeline.Turn
+	s      codec.Scanner
+	turn   *pipeline.Turn
+	remote bool // images may be URLs
 }
 
 func (d *decoder) request() error {
@@ -35,6 +42,8 @@ func (d *decoder) request() error {
 		return pipeline.Invalid("", "the request body must be a JSON object")
 	}
 	var model, messages bool
+	var maxTokens, maxCompletionTokens int64
+	sampling := &d.turn.Sampling
 	for d.s.Object(); d.s.Key(); {
 		var err error
 		switch string(d.s.Name()) {
@@ -49,19 +58,19 @@ func (d *decoder) request() error {
 		case "stream":
 			d.turn.Stream, err = d.optionalBool("stream")
 		case "temperature":
-			err = d.expect("temperature", "a number", codec.Number)
+			sampling.Temperature, err = d.expect("temperature", "a number", codec.Number)
 		case "top_p":
-			err = d.expect("top_p", "a number", codec.Number)
+			sampling.TopP, err = d.expect("top_p", "a number", codec.Number)
 		case "max_tokens":
-			err = d.optionalInt("max_tokens")
+			maxTokens, err = d.optionalInt("max_tokens")
 		case "max_completion_tokens":
-			err = d.optionalInt("max_completion_tokens")
+			maxCompletionTokens, err = d.optionalInt("max_completion_tokens")
 		case "user":
-			err = d.expect("user", "a string", codec.String)
+			_, err = d.expect("user", "a string", codec.String)
 		case "stop":
-			err = d.stop()
+			sampling.Stop, err = d.stop()
 		case "tool_choice":
-			err = d.expect("tool_choice", "a string or an object", codec.String, codec.Object)
+			sampling.ToolChoice, err = d.expect("tool_choice", "a string or an object", codec.String, codec.Object)
 		case "stream_options":
 			err = d.streamOptions()
 		default:
@@ -80,6 +89,9 @@ func (d *decoder) request() error {
 		return pipeline.Invalid("messages", "messages is required")
 	case len(d.turn.Messages) == 0:
 		return pipeline.Invalid("messages", "messages must hold at least one message")
+	}
+	if sampling.MaxTokens = maxCompletionTokens; sampling.MaxTokens == 0 { // the newer name counts
+		sampling.MaxTokens = maxTokens
 	}
 	return nil
 }
@@ -130,45 +142,55 @@ func (d *decoder) optionalBool(param string) (*bool, error) {
 	return &v, nil
 }
 
-// optionalInt consumes a whole number of any size and sign, or null: some clients send -1 for no limit.
-func (d *decoder) optionalInt(param string) error {
+// optionalInt consumes a whole number of any size and sign, or null: some clients send -1 for no limit. What is out of the range
+// of 32 bits comes as the nearest that is not.
+func (d *decoder) optionalInt(param string) (int64, error) {
 	if d.null() {
-		return nil
+		return 0, nil
 	}
 	k := d.s.Kind()
 	n, err := strconv.ParseFloat(string(d.s.Raw()), 64)
 	if k != codec.Number || err != nil || n != math.Trunc(n) {
-		return pipeline.Invalid(param, param+" must be a whole number or null")
+		return 0, pipeline.Invalid(param, param+" must be a whole number or null")
 	}
-	return nil
+	return int64(max(math.MinInt32, min(n, math.MaxInt32))), nil
 }
 
-// expect consumes null or a value of one of kinds, for fields that are accepted and ignored.
-func (d *decoder) expect(param, what string, kinds ...codec.Kind) error {
+// expect consumes a value of one of kinds, which it returns, or null, which is nil.
+func (d *decoder) expect(param, what string, kinds ...codec.Kind) ([]byte, error) {
 	k := d.s.Kind()
-	d.s.Skip()
+	raw := d.s.Raw()
 	if k == codec.Null {
-		return nil
+		return nil, nil
 	}
 	for _, want := range kinds {
 		if k == want {
-			return nil
+			return raw, nil
 		}
 	}
-	return pipeline.Invalid(param, param+" must be "+what+" or null")
+	return nil, pipeline.Invalid(param, param+" must be "+what+" or null")
 }
 
-func (d *decoder) stop() error {
-	if d.s.Kind() != codec.Array {
-		return d.expect("stop", "a string, a list of strings", codec.String)
+func (d *decoder) stop() ([]string, error) {
+	switch d.s.Kind() {
+	case codec.Array:
+	case codec.String:
+		t, _ := d.s.Text()
+		return []string{t.String()}, nil
+	default:
+		_, err := d.expect("stop", "a string, a list of strings")
+		return nil, err
 	}
+	var list []string
 	i := 0
 	for d.s.Array(); d.s.Elem(); i++ {
-		if _, ok := d.s.Text(); !ok {
-			return pipeline.Invalid(index("stop", i), "stop must be a list of strings")
+		t, ok := d.s.Text()
+		if !ok {
+			return nil, pipeline.Invalid(index("stop", i), "stop must be a list of strings")
 		}
+		list = append(list, t.String())
 	}
-	return nil
+	return list, nil
 }
 
 func (d *decoder) streamOptions() error {

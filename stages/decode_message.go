@@ -16,10 +16,12 @@ func (d *decoder) messages() ([]pipeline.Message, error) {
 	var list []pipeline.Message
 	i := 0
 	for d.s.Array(); d.s.Elem(); i++ {
+		start := d.s.Offset()
 		m, err := d.message(index("messages", i))
 		if err != nil {
 			return nil, err
 		}
+		m.Raw = d.turn.Body[start:d.s.Offset()]
 		list = append(list, m)
 	}
 	return list, nil
@@ -141,6 +143,9 @@ func (d *decoder) part(param string) (p pipeline.Part, ok bool, err error) {
 	case kind == "refusal":
 		return pipeline.Part{Text: refusal}, true, nil
 	case kind == "image_url":
+		if d.remote && isRemote(url) {
+			return pipeline.Part{Image: url}, true, nil
+		}
 		p, err = image(url, param+".image_url.url")
 		return p, err == nil, err
 	case kind == "reasoning", kind == "thinking": // what some clients keep of it beside reasoning_content
@@ -170,12 +175,18 @@ func (d *decoder) imageURL(param string) (url string, err error) {
 	return url, err
 }
 
+// isRemote reports whether an image must be fetched.
+func isRemote(url string) bool {
+	scheme, _, _ := strings.Cut(url, ":")
+	return strings.EqualFold(scheme, "https") || strings.EqualFold(scheme, "http")
+}
+
 // image checks that url holds the picture itself (rulings 30).
 func image(url, param string) (p pipeline.Part, err error) {
 	meta, data, found := strings.Cut(url, ",")
 	media, coded := strings.CutPrefix(meta, "data:")
 	if !coded || !found {
-		return p, pipeline.Invalid(param, "images must be sent inline, as a data URL (data:image/png;base64,…): this server fetches nothing")
+		return p, pipeline.Invalid(param, "images must be sent inline, as a data URL (data:image/png;base64,…): this server fetches none unless its host config sets limits.fetchImages")
 	}
 	media, ok := strings.CutSuffix(media, ";base64")
 	if !ok {

@@ -3,6 +3,7 @@ package stages_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 func decode(t testing.TB, body string) (*pipeline.Turn, error) {
 	t.Helper()
 	turn := &pipeline.Turn{Body: []byte(body)}
-	return turn, stages.Decode().Request(t.Context(), turn)
+	return turn, stages.Decode(stages.DecodeOptions{}).Request(t.Context(), turn)
 }
 
 // invalid checks that body is refused at param.
@@ -160,7 +161,7 @@ func TestDecodeHostile(t *testing.T) {
 	}
 	turn := &pipeline.Turn{Body: []byte(`{` + keys.String() + `"model":"m",` + hello + `}`)}
 	if n := testing.AllocsPerRun(1, func() {
-		if err := stages.Decode().Request(t.Context(), turn); err != nil || turn.Model != "m" || turn.Messages[0].Text() != "hi" {
+		if err := stages.Decode(stages.DecodeOptions{}).Request(t.Context(), turn); err != nil || turn.Model != "m" || turn.Messages[0].Text() != "hi" {
 			t.Errorf("a million keys: %v", err)
 		}
 	}); n > 100 {
@@ -235,7 +236,7 @@ func TestDecodeTools(t *testing.T) {
 func TestDecodeKeepsBody(t *testing.T) {
 	body := openCodeRequest()
 	turn := &pipeline.Turn{Body: []byte(body)}
-	if err := stages.Decode().Request(t.Context(), turn); err != nil {
+	if err := stages.Decode(stages.DecodeOptions{}).Request(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
 	if string(turn.Body) != body {
@@ -245,9 +246,45 @@ func TestDecodeKeepsBody(t *testing.T) {
 
 // TestDecodeError checks that the error of a stage is found behind its name.
 func TestDecodeError(t *testing.T) {
-	err := pipeline.Prepare(t.Context(), []pipeline.Stage{stages.Decode()}, &pipeline.Turn{Body: []byte(`{"model":"m"}`)})
+	err := pipeline.Prepare(t.Context(), []pipeline.Stage{stages.Decode(stages.DecodeOptions{})}, &pipeline.Turn{Body: []byte(`{"model":"m"}`)})
 	var e *pipeline.Error
 	if !errors.As(err, &e) || err.Error() != "decode: messages is required" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestDecodeSampling: what the client wants of the model's settings is kept as it was spelt; null is no wish.
+func TestDecodeSampling(t *testing.T) {
+	const messages = `"model":"m","messages":[{"role":"user","content":"x"}]`
+	for body, want := range map[string]pipeline.Sampling{
+		`"temperature":0.50,"top_p":1e-1,"stop":"END","tool_choice":"none"`:                {Temperature: []byte("0.50"), TopP: []byte("1e-1"), Stop: []string{"END"}, ToolChoice: []byte(`"none"`)},
+		`"stop":["a","\u0062"],"tool_choice":{"type":"function","function":{"name":"f"}}`:  {Stop: []string{"a", "b"}, ToolChoice: []byte(`{"type":"function","function":{"name":"f"}}`)},
+		`"temperature":null,"top_p":null,"stop":null,"tool_choice":null,"max_tokens":null`: {},
+		`"max_tokens":5`: {MaxTokens: 5},
+		`"max_completion_tokens":7,"max_tokens":5`:      {MaxTokens: 7},
+		`"max_completion_tokens":null,"max_tokens":5.0`: {MaxTokens: 5},
+		`"max_tokens":-1`:    {MaxTokens: -1},
+		`"max_tokens":1e300`: {MaxTokens: 1<<31 - 1},
+	} {
+		turn := &pipeline.Turn{Body: []byte(`{` + messages + `,` + body + `}`)}
+		if err := stages.Decode(stages.DecodeOptions{}).Request(t.Context(), turn); err != nil {
+			t.Errorf("%s: %v", body, err)
+		} else if !reflect.DeepEqual(turn.Sampling, want) {
+			t.Errorf("%s: got %+v", body, turn.Sampling)
+		}
+	}
+}
+
+// TestDecodeRaw: each message is also there as the client wrote it.
+func TestDecodeRaw(t *testing.T) {
+	const first, second = `{"role":"user", "content":"x" ,"x":[1, 2]}`, "{\n\"content\":null,\"role\":\"assistant\"}"
+	turn := &pipeline.Turn{Body: []byte("{\"messages\": [ " + first + " ,\t" + second + " ],\"model\":\"m\"}")}
+	if err := stages.Decode(stages.DecodeOptions{}).Request(t.Context(), turn); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{first, second} {
+		if got := string(turn.Messages[i].Raw); got != want {
+			t.Errorf("message %d: got %q, want %q", i, got, want)
+		}
 	}
 }

@@ -8,21 +8,17 @@ import (
 	"amplifier-agent/pipeline"
 )
 
-// ModeSet knows the modes that were discovered. An error means that discovery failed, so that nobody can say.
+// ModeSet knows the modes that were discovered. Mode returns nil for one that is unknown, and an error if discovery failed, so that
+// nobody can say.
 type ModeSet interface {
-	HasMode(name string) (bool, error)
+	Mode(name string) (*pipeline.Mode, error)
 }
-
-// NoModes is the ModeSet of a server that has none.
-type NoModes struct{}
-
-// HasMode returns false.
-func (NoModes) HasMode(string) (bool, error) { return false, nil }
 
 var modeDirective = regexp.MustCompile(`\[amplifier-agent:mode=([A-Za-z0-9._-]+)\]`)
 
 // Mode activates the mode that a system or developer message names, the first that does; assistant and user messages cannot
 // (http-face.md, "Modes on the wire"). A mode that an alias has set already stands. Here alone an unresolved mode is rejected.
+// The mode's instructions reach the model in each round, and its tool policy guards the server's tools.
 func Mode(set ModeSet) pipeline.Stage {
 	return pipeline.Stage{Name: "mode", Request: func(_ context.Context, t *pipeline.Turn) error {
 		if t.Mode == "" {
@@ -31,16 +27,25 @@ func Mode(set ModeSet) pipeline.Stage {
 		if t.Mode == "" {
 			return nil
 		}
-		switch ok, err := set.HasMode(t.Mode); {
+		switch m, err := set.Mode(t.Mode); {
 		case err != nil:
 			return &pipeline.Error{Code: pipeline.CodeModesUnavailable, Err: err,
 				Message: fmt.Sprintf("mode '%s' cannot be verified: the modes could not be discovered at startup", t.Mode)}
-		case !ok:
+		case m == nil:
 			return &pipeline.Error{Code: pipeline.CodeUnknownMode, Origin: pipeline.OriginClient,
 				Message: fmt.Sprintf("mode '%s' is not available on this instance. Call GET /v1/modes for the list of modes.", t.Mode)}
+		default:
+			t.Gate = &m.Tools
+			t.Reminders = append(t.Reminders, reminder(m))
+			return nil
 		}
-		return nil
 	}}
+}
+
+// reminder is what the model is told of a mode, over and over: it must not try to switch it on.
+func reminder(m *pipeline.Mode) string {
+	return fmt.Sprintf("<system-reminder source=\"mode-%s\">\nMode %q is already active; nothing needs to be switched on. While it is, this applies:\n\n%s\n</system-reminder>",
+		m.Name, m.Name, m.Body)
 }
 
 func directive(messages []pipeline.Message) string {

@@ -14,16 +14,16 @@ type modes []string
 
 var errDiscovery = errors.New("read modes: permission denied")
 
-func (m modes) HasMode(name string) (bool, error) {
+func (m modes) Mode(name string) (*pipeline.Mode, error) {
 	if m == nil {
-		return false, errDiscovery
+		return nil, errDiscovery
 	}
 	for _, n := range m {
 		if n == name {
-			return true, nil
+			return &pipeline.Mode{Name: n, Body: "Work as in " + n + ".", Tools: pipeline.ToolPolicy{Safe: []string{n}}}, nil
 		}
 	}
-	return false, nil
+	return nil, nil
 }
 
 func message(role pipeline.Role, texts ...string) pipeline.Message {
@@ -64,6 +64,19 @@ func TestMode(t *testing.T) {
 			if err := stages.Mode(modes{"plan", "build", "A-z.0_9"}).Request(t.Context(), turn); err != nil || turn.Mode != row.want {
 				t.Errorf("got %q, %v; want %q", turn.Mode, err, row.want)
 			}
+			if row.want == "" {
+				if turn.Gate != nil || turn.Reminders != nil {
+					t.Errorf("no mode, but %+v, %q", turn.Gate, turn.Reminders)
+				}
+				return
+			}
+			if turn.Gate.Verdict(row.want) != pipeline.Allow || turn.Gate.Verdict("rm") != pipeline.Deny {
+				t.Errorf("the tool policy is not the mode's: %+v", turn.Gate)
+			}
+			if len(turn.Reminders) != 1 || !strings.HasPrefix(turn.Reminders[0], `<system-reminder source="mode-`+row.want+`">`) ||
+				!strings.Contains(turn.Reminders[0], "Work as in "+row.want+".") {
+				t.Errorf("reminders %q", turn.Reminders)
+			}
 		})
 	}
 }
@@ -75,7 +88,7 @@ func TestModeUnresolved(t *testing.T) {
 		"alias":     {Mode: "gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, set := range []stages.ModeSet{stages.NoModes{}, modes{"plan"}} {
+			for _, set := range []stages.ModeSet{modes{}, modes{"plan"}} {
 				err := stages.Mode(set).Request(t.Context(), &turn)
 				wantError(t, err, pipeline.CodeUnknownMode, "", "")
 				if !strings.Contains(err.Error(), "'gone'") {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strings"
 
 	"amplifier-agent/pipeline"
 )
@@ -10,17 +11,27 @@ import (
 type Runner struct {
 	// Round are the stages that wrap each single answer of a model, nearest the client first.
 	Round []pipeline.Stage
+	// ForwardSampling passes the client's settings on to the model (rulings 8).
+	ForwardSampling bool
 }
 
 // Run is the stream of the turn, whose Request halves must have passed. It is lazy: the exchange starts when it is ranged over.
 func (r *Runner) Run(ctx context.Context, t *pipeline.Turn) pipeline.Stream {
 	round := &pipeline.Round{
-		Model:        t.UpstreamID,
-		System:       t.System,
-		Messages:     t.History,
-		Tools:        t.HostTools,
-		Conversation: t.Header.SessionID,
-		Silence:      t.Silence,
+		Model:    t.UpstreamID,
+		System:   t.System,
+		Messages: t.History,
+		Tools:    t.HostTools,
+		Silence:  t.Silence,
+	}
+	if len(t.Reminders) > 0 {
+		round.System = strings.TrimPrefix(round.System+"\n\n"+strings.Join(t.Reminders, "\n\n"), "\n\n")
+	}
+	if t.Header.SessionID != "" {
+		round.Conversation = t.Session
+	}
+	if r.ForwardSampling {
+		round.Sampling = t.Sampling
 	}
 	if t.Prompt != nil {
 		round.Messages = append(t.History[:len(t.History):len(t.History)], *t.Prompt)

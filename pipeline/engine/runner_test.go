@@ -55,7 +55,7 @@ func TestRunnerRound(t *testing.T) {
 	p := &fake{answer: say("hi")}
 	turn := &pipeline.Turn{
 		Model: "alias", UpstreamID: "vendor/m", Provider: p, System: "be brief", History: history, Prompt: &prompt, Silence: 50 * time.Millisecond,
-		Header:    pipeline.Header{SessionID: "s1"},
+		Header: pipeline.Header{SessionID: "named"}, Session: "s1",
 		Tools:     []pipeline.ToolSpec{{Name: "as sent"}},
 		HostTools: []pipeline.ToolSpec{{Name: "f", Parameters: []byte(`{}`)}},
 	}
@@ -87,6 +87,38 @@ func TestRunnerRound(t *testing.T) {
 	}
 	if got := p.rounds[2].Messages; !reflect.DeepEqual(got, []pipeline.Message{prompt}) {
 		t.Errorf("began with %+v", got)
+	}
+}
+
+// TestRunnerReminders: what a mode has to say stands behind the system prompt of the round, and in no history.
+func TestRunnerReminders(t *testing.T) {
+	for system, want := range map[string]string{"be brief": "be brief\n\none\n\ntwo", "": "one\n\ntwo"} {
+		p := &fake{answer: say("x")}
+		turn := &pipeline.Turn{Provider: p, System: system, Reminders: []string{"one", "two"}}
+		r := engine.Runner{}
+		for range r.Run(t.Context(), turn) {
+		}
+		if got := p.rounds[0]; got.System != want || len(got.Messages) != 0 || turn.System != system {
+			t.Errorf("system %q, messages %v", got.System, got.Messages)
+		}
+	}
+}
+
+// TestRunnerSampling: the client's settings reach the model only if they are to (rulings 8).
+func TestRunnerSampling(t *testing.T) {
+	sampling := pipeline.Sampling{Temperature: []byte("0.50"), MaxTokens: 7}
+	for _, forward := range []bool{false, true} {
+		p := &fake{answer: say("x")}
+		r := engine.Runner{ForwardSampling: forward}
+		for range r.Run(t.Context(), &pipeline.Turn{Provider: p, Sampling: sampling}) {
+		}
+		want := pipeline.Sampling{}
+		if forward {
+			want = sampling
+		}
+		if got := p.rounds[0].Sampling; !reflect.DeepEqual(got, want) {
+			t.Errorf("forward %v: got %+v", forward, got)
+		}
 	}
 }
 

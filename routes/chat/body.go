@@ -28,6 +28,7 @@ type body struct {
 	conn   net.Conn
 	armed  time.Time // when the write deadline was set
 	cancel context.CancelCauseFunc
+	end    func()
 	log    *slog.Logger
 	turn   string
 }
@@ -84,5 +85,6 @@ func (b *body) arm() {
 func (b *body) Close() error {
 	b.stop()
 	b.cancel(nil)
+	b.end()
 	return b.conn.SetWriteDeadline(time.Time{})
 }

@@ -25,8 +25,20 @@ const (
 type Wire struct {
 	Label         string      // model of every chunk (rulings 21)
 	KeepaliveLine bool        // keepalives without a blank line of their own (rulings 51)
+	ErrorEvents   bool        // errors are objects of their own, not text in the content (rulings 26)
 	Alive         func() bool // is the client still there?
+	Mask          Mask
 	Log           *slog.Logger
+}
+
+// Mask takes secrets out of a text before a client sees it; nil takes out none.
+type Mask func(string) string
+
+func (m Mask) text(e *pipeline.Error) string {
+	if m == nil {
+		return text(e)
+	}
+	return m(text(e))
 }
 
 // errUnfinished is a fault of ours: each stream ends in Finish or in an error.
@@ -78,6 +90,23 @@ func (r *reading) report() *pipeline.Error {
 	e := pipeline.AsError(r.err)
 	r.wire.Log.Warn("turn failed after its answer had begun", "turn", r.turn.ID, "code", e.Code, "error", r.err)
 	return e
+}
+
+// appendNotices appends what the client is told before the answer, as a JSON string body.
+func (r *reading) appendNotices(dst []byte) []byte {
+	for _, e := range r.turn.Notices {
+		dst = append(r.appendInline(dst, e, false), `\n\n`...)
+	}
+	return dst
+}
+
+// appendInline appends the text that reports an error inside the content (rulings 26), as a JSON string body.
+func (r *reading) appendInline(dst []byte, e *pipeline.Error, apart bool) []byte {
+	if apart {
+		dst = append(dst, `\n\n`...)
+	}
+	dst = append(append(append(dst, `[amplifier-agent error: `...), kindOf(e).inline...), `: `...)
+	return append(codec.AppendText(dst, r.wire.Mask.text(e)), ']')
 }
 
 // appendHead appends the beginning of a chunk or of a body, up to the choice's index.

@@ -42,6 +42,7 @@ var kinds = map[pipeline.Code]kind{
 	pipeline.CodeUnknownMode:       {400, invalidRequest, "unknown_mode", "UnknownMode"},
 	pipeline.CodeModesUnavailable:  {503, serverError, "modes_unavailable", "ModesUnavailable"},
 	pipeline.CodeUnavailable:       {503, serverError, "unavailable", "Unavailable"},
+	pipeline.CodeSkillUnavailable:  {503, serverError, "skill_unavailable", "SkillUnavailable"},
 	pipeline.CodeUpstream:          {502, upstreamError, upstreamError, "UpstreamError"},
 	pipeline.CodeUpstreamAuth:      {502, upstreamError, upstreamError, "UpstreamAuthError"},
 	pipeline.CodeUpstreamRequest:   {502, upstreamError, upstreamError, "UpstreamRequestError"},
@@ -65,25 +66,32 @@ func kindOf(e *pipeline.Error) kind {
 
 // WriteError answers with err in the one error form of the OpenAI API, which the other faces' lists share: bare, with null where
 // there is nothing to say. The two 401 bodies have two keys, as the contract shows them.
-func WriteError(ctx *fasthttp.RequestCtx, err error) {
+func WriteError(ctx *fasthttp.RequestCtx, err error) { writeError(ctx, err, nil) }
+
+func writeError(ctx *fasthttp.RequestCtx, err error, mask Mask) {
 	e := pipeline.AsError(err)
 	k := kindOf(e)
-	b := append(make([]byte, 0, 256), `{"error":{"message":`...)
-	b = codec.AppendString(b, text(e))
-	b = append(append(append(b, `,"type":"`...), k.typ...), '"')
 	if k.status == fasthttp.StatusUnauthorized {
 		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
-	} else {
-		b = appendOrNull(append(b, `,"param":`...), e.Param)
-		b = appendOrNull(append(b, `,"code":`...), k.code)
 	}
-	b = append(b, "}}\n"...)
 	if e.RetryAfter > 0 {
 		ctx.Response.Header.Set("Retry-After", strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
 	}
 	ctx.Response.SetStatusCode(k.status)
 	ctx.Response.Header.SetContentType("application/json")
-	ctx.Response.SetBody(b)
+	ctx.Response.SetBody(append(appendError(nil, e, mask), '\n'))
+}
+
+// appendError appends the error object.
+func appendError(dst []byte, e *pipeline.Error, mask Mask) []byte {
+	k := kindOf(e)
+	dst = codec.AppendString(append(dst, `{"error":{"message":`...), mask.text(e))
+	dst = append(append(append(dst, `,"type":"`...), k.typ...), '"')
+	if k.status != fasthttp.StatusUnauthorized {
+		dst = appendOrNull(append(dst, `,"param":`...), e.Param)
+		dst = appendOrNull(append(dst, `,"code":`...), k.code)
+	}
+	return append(dst, "}}"...)
 }
 
 // text is what a user is told: the message, and the cause where it is the upstream's or the client's. Our own faults stay in
@@ -104,13 +112,4 @@ func appendOrNull(dst []byte, s string) []byte {
 		return append(dst, "null"...)
 	}
 	return codec.AppendString(dst, s)
-}
-
-// appendInline appends the text that reports an error inside the content (rulings 26), as a JSON string body.
-func appendInline(dst []byte, e *pipeline.Error, apart bool) []byte {
-	if apart {
-		dst = append(dst, `\n\n`...)
-	}
-	dst = append(append(append(dst, `[amplifier-agent error: `...), kindOf(e).inline...), `: `...)
-	return append(codec.AppendText(dst, text(e)), ']')
 }

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"log/slog"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,7 +34,10 @@ type Handler struct {
 	MaxBody   int    // bytes of a request's body once decoded
 	Preflight time.Duration
 	Default   StreamDefault
-	Log       *slog.Logger
+	// ErrorEvents reports errors behind the 200 as error objects (rulings 26).
+	ErrorEvents bool
+	Mask        Mask
+	Log         *slog.Logger
 	// Base is the context that turns descend from; its end, with a cause, ends them.
 	Base context.Context
 }
@@ -46,31 +50,39 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	tc, cancel := context.WithCancelCause(h.Base)
+	over := func(cause error) {
+		cancel(cause)
+		t.End()
+	}
 	if err := h.prepare(tc, t); err != nil {
-		cancel(err)
 		h.reject(ctx, t, err)
+		over(err)
 		return
 	}
+	if t.Header.SessionID != "" {
+		ctx.Response.Header.Set("X-Amplifier-Session-Id", t.Session)
+		ctx.Response.Header.Set("X-Amplifier-Resumed", strconv.FormatBool(t.Resumed))
+	}
 	q := quirkOf(t.Header.UserAgent)
-	wire := Wire{Label: h.Label, KeepaliveLine: q.keepaliveLine, Alive: alive(ctx.Conn()), Log: h.Log}
+	wire := Wire{Label: h.Label, KeepaliveLine: q.keepaliveLine, ErrorEvents: h.ErrorEvents, Alive: alive(ctx.Conn()), Mask: h.Mask, Log: h.Log}
 	events := pipeline.Chain(h.Stages, t, h.Runner.Run(tc, t))
 	if !wantsStream(t.Stream, h.Default, t.Header.Accept, q) {
 		h.json(ctx, t, JSON(t, events, wire))
-		cancel(nil)
+		over(nil)
 		return
 	}
 	next, stop := iter.Pull2(SSE(t, events, wire))
 	frame, err, ok := next()
 	if err != nil || !ok {
 		stop()
-		cancel(err)
 		h.reject(ctx, t, err)
+		over(err)
 		return
 	}
 	ctx.Response.Header.SetContentType(codec.MediaTypeSSE)
 	ctx.Response.Header.Set("Cache-Control", "no-cache")
 	ctx.Response.Header.Set("X-Accel-Buffering", "no")
-	b := &body{frame: frame, next: next, stop: stop, conn: ctx.Conn(), cancel: cancel, log: h.Log, turn: t.ID}
+	b := &body{frame: frame, next: next, stop: stop, conn: ctx.Conn(), cancel: cancel, end: t.End, log: h.Log, turn: t.ID}
 	if !ctx.Request.Header.IsHTTP11() { // knows no chunks: it gets the stream when it is whole
 		_, _ = b.WriteTo(ctx.Response.BodyWriter()) // it cannot fail
 		_ = b.Close()
@@ -166,12 +178,15 @@ func (h *Handler) reject(ctx *fasthttp.RequestCtx, t *pipeline.Turn, err error) 
 	if errors.Is(err, pipeline.ErrShutdown) {
 		e = &pipeline.Error{Code: pipeline.CodeUnavailable, Message: "the server is shutting down", Retry: true}
 	}
+	if t.Outcome.Code == "" {
+		t.Outcome.Code = e.Code
+	}
 	level := slog.LevelInfo
 	if kindOf(e).status >= 500 {
 		level = slog.LevelWarn
 	}
 	h.Log.Log(ctx, level, "turn rejected", "turn", t.ID, "code", e.Code, "error", err)
-	WriteError(ctx, e)
+	writeError(ctx, e, h.Mask)
 }
 
 // gone closes the connection of a client that has left before there was an answer. One that still reads behind its half-closed

@@ -49,6 +49,11 @@ func round(log *slog.Logger) []pipeline.Stage {
 	return []pipeline.Stage{stages.EventMap(log), stages.UsageFold(log)}
 }
 
+// noModes is a server without modes.
+type noModes struct{}
+
+func (noModes) Mode(string) (*pipeline.Mode, error) { return nil, nil }
+
 // server is the real server in front of the simulator, over real sockets.
 type server struct {
 	sim  *simulator.Server
@@ -93,8 +98,8 @@ func serve(t *testing.T, s setup, p pipeline.Provider) *server {
 	}
 	srv := routes.New(routes.Config{Auth: stages.Auth(key), Log: quietLog})
 	face := &chat.Handler{
-		Stages: append(s.extra, stages.Ready(srv.Ready), stages.Decode(), stages.Model(models), stages.Mode(stages.NoModes{}),
-			stages.History(), stages.Containment(), stages.ToolMount()),
+		Stages: append(s.extra, stages.Ready(srv.Ready), stages.Decode(stages.DecodeOptions{}), stages.Model(models, nil), stages.Mode(noModes{}),
+			stages.History(), stages.Containment(false), stages.ToolMount()),
 		Runner:    &engine.Runner{Round: round(quietLog)},
 		Label:     s.label,
 		MaxBody:   routes.DefaultMaxBody,

@@ -11,7 +11,8 @@ import (
 const maxWholeBytes = 64 << 20
 
 // JSON encodes a turn as one body (http-face.md, "Non-streaming"; rulings 24): a pure buffering of what SSE writes. Its only
-// frame comes last; an error takes its place as it would take the place of the first frame of the stream.
+// frame comes last; an error takes its place as it would take the place of the first frame of the stream, and with ErrorEvents always:
+// nothing was sent yet, so there still can be a status.
 func JSON(t *pipeline.Turn, in pipeline.Stream, wire Wire) pipeline.Frames {
 	return func(yield func([]byte, error) bool) {
 		j := whole{reading: reading{turn: t, wire: wire}, looked: time.Now()}
@@ -20,11 +21,11 @@ func JSON(t *pipeline.Turn, in pipeline.Stream, wire Wire) pipeline.Frames {
 		case j.stop:
 			return
 		case j.done:
-		case !j.begun:
+		case !j.begun, wire.ErrorEvents:
 			yield(nil, j.err)
 			return
 		default:
-			j.content = appendInline(j.content, j.report(), len(j.content) > 0)
+			j.content = j.appendInline(j.content, j.report(), len(j.content) > 0)
 			j.reason = pipeline.ReasonStop
 		}
 		yield(j.body(), nil)
@@ -79,10 +80,11 @@ func (j *whole) event(ev *pipeline.Event) bool {
 func (j *whole) body() []byte {
 	b := make([]byte, 0, 512+len(j.content)+len(j.reasoning)+len(j.calls))
 	b = append(appendHead(b, j.turn, "chat.completion", j.wire.Label), `"message":{"role":"assistant","content":`...)
-	if len(j.content) == 0 && len(j.calls) > 0 {
+	notices := j.appendNotices(nil)
+	if len(notices)+len(j.content) == 0 && len(j.calls) > 0 {
 		b = append(b, "null"...)
 	} else {
-		b = append(append(append(b, '"'), j.content...), '"')
+		b = append(append(append(append(b, '"'), notices...), j.content...), '"')
 	}
 	if len(j.reasoning) > 0 {
 		b = append(append(append(b, `,"reasoning_content":"`...), j.reasoning...), '"')

@@ -17,7 +17,8 @@ var outs = sync.Pool{New: func() any { return new(codec.SSE) }}
 const pending = `},"finish_reason":null}]}`
 
 // SSE encodes a turn as chunks (http-face.md, "SSE chunk sequence"). An error before anything was answered, and before the first
-// Idle, takes the place of the first frame; a later one is reported inline, followed by the terminal chunk.
+// Idle, takes the place of the first frame; a later one is reported inline, followed by the terminal chunk, or as an error object
+// that ends the stream.
 func SSE(t *pipeline.Turn, in pipeline.Stream, wire Wire) pipeline.Frames {
 	return func(yield func([]byte, error) bool) {
 		s := sse{reading: reading{turn: t, wire: wire}, yield: yield, out: outs.Get().(*codec.SSE)}
@@ -38,7 +39,13 @@ func SSE(t *pipeline.Turn, in pipeline.Stream, wire Wire) pipeline.Frames {
 			yield(nil, s.err)
 			return
 		}
-		s.scratch = appendInline(s.scratch[:0], s.report(), s.said)
+		e := s.report()
+		if wire.ErrorEvents {
+			s.out.Data(nil, appendError(nil, e, wire.Mask))
+			s.flush()
+			return
+		}
+		s.scratch = s.appendInline(s.scratch[:0], e, s.said)
 		s.out.Text(s.content, s.scratch, `"`+pending)
 		s.terminal(pipeline.ReasonStop)
 		s.flush()
@@ -95,6 +102,10 @@ func (s *sse) begin() {
 	if !s.begun {
 		s.begun = true
 		s.out.Text(s.head, nil, `{"role":"assistant"`+pending)
+		if len(s.turn.Notices) > 0 {
+			s.scratch = s.appendNotices(s.scratch[:0])
+			s.out.Text(s.content, s.scratch, `"`+pending)
+		}
 	}
 }
 

@@ -179,10 +179,22 @@ func (p *Provider) Models(ctx context.Context) ([]pipeline.Model, error) {
 	models := make([]pipeline.Model, 0, len(list.Data))
 	for _, m := range list.Data {
 		if m.ID != "" {
-			models = append(models, pipeline.Model{ID: m.ID, Name: m.Name, ContextTokens: m.ContextLength})
+			models = append(models, p.model(m.ID, m.Name, m.ContextLength))
 		}
 	}
 	return models, nil
+}
+
+// model puts together what the gateway and the catalogue know. The gateway's word counts more.
+func (p *Provider) model(id, name string, context int64) pipeline.Model {
+	m := pipeline.Model{ID: id, Name: name, ContextTokens: context, Defaults: []byte(fmt.Sprintf(`{"max_tokens":%d}`, p.cfg.MaxTokens))}
+	if k, ok := catalogue()[id]; ok {
+		m.OutputTokens, m.Capabilities = k.output, k.capabilities()
+		if m.ContextTokens == 0 {
+			m.ContextTokens = k.context
+		}
+	}
+	return m
 }
 
 // patience is a Watcher that waits for as long as the context allows.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -129,10 +130,33 @@ func TestHeaders(t *testing.T) {
 func nop(*Config) {}
 
 func TestModels(t *testing.T) {
-	s := simulate(t, simulator.Options{Models: []simulator.Model{{ID: "b/Two", Name: "Two", ContextLength: 5}, {ID: "one"}}})
+	s := simulate(t, simulator.Options{Models: []simulator.Model{{ID: "b/Two", Name: "Two", ContextLength: 5}, {ID: "one"},
+		{ID: "Qwen/Qwen3.8-27B", Name: "Qwen", ContextLength: 6}, {ID: "claude-haiku-4-5-20251001", Name: "Haiku", ContextLength: 7}}})
 	got, err := connect(t, s.URL()).Models(t.Context())
-	if err != nil || len(got) != 2 || got[0] != (pipeline.Model{ID: "b/Two", Name: "Two", ContextTokens: 5}) || got[1] != (pipeline.Model{ID: "one", Name: "one", ContextTokens: 200000}) {
-		t.Errorf("%+v, %v", got, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults := []byte(`{"max_tokens":32000}`)
+	want := []pipeline.Model{
+		{ID: "b/Two", Name: "Two", ContextTokens: 5, Defaults: defaults},
+		{ID: "one", Name: "one", ContextTokens: 200000, Defaults: defaults},
+		{ID: "Qwen/Qwen3.8-27B", Name: "Qwen", ContextTokens: 6, OutputTokens: 32768, Capabilities: []string{"tools", "vision", "thinking"}, Defaults: defaults},
+		{ID: "claude-haiku-4-5-20251001", Name: "Haiku", ContextTokens: 7, Capabilities: []string{"tools", "vision"}, Defaults: defaults},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+// TestCatalogue: each row is whole.
+func TestCatalogue(t *testing.T) {
+	if len(catalogue()) < 70 {
+		t.Errorf("%d models", len(catalogue()))
+	}
+	for id, k := range catalogue() {
+		if id == "" || k.context != 0 && k.context < 1000 || k.output != 0 && k.output < 1000 {
+			t.Errorf("%q: %+v", id, k)
+		}
 	}
 }
 

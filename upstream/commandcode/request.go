@@ -26,11 +26,72 @@ func (p *Provider) appendRequest(dst []byte, r *pipeline.Round, now time.Time) [
 	dst = codec.AppendString(dst, system(r))
 	dst = append(dst, `,"messages":`...)
 	dst = appendMessages(dst, r.Messages)
+	choice, tools := toolChoice(&r.Sampling, r.Tools)
 	dst = append(dst, `,"tools":`...)
-	dst = appendTools(dst, r.Tools)
+	dst = appendTools(dst, tools)
 	dst = append(dst, `,"max_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(min(p.cfg.MaxTokens, maxMaxTokens)), 10)
+	maxTokens := int64(p.cfg.MaxTokens)
+	if r.Sampling.MaxTokens > 0 {
+		maxTokens = r.Sampling.MaxTokens
+	}
+	dst = strconv.AppendInt(dst, min(maxTokens, maxMaxTokens), 10)
+	dst = appendSampling(dst, &r.Sampling)
+	if choice != nil {
+		dst = append(append(dst, `,"tool_choice":`...), choice...)
+	}
 	return append(dst, `,"stream":true}}`...)
+}
+
+// appendSampling appends what the gateway takes of the client's settings by the names that the client uses. It takes temperature;
+// what it makes of the others is not known.
+func appendSampling(dst []byte, s *pipeline.Sampling) []byte {
+	if s.Temperature != nil {
+		dst = append(append(dst, `,"temperature":`...), s.Temperature...)
+	}
+	if s.TopP != nil {
+		dst = append(append(dst, `,"top_p":`...), s.TopP...)
+	}
+	for i, stop := range s.Stop {
+		if i == 0 {
+			dst = append(dst, `,"stop":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		if dst = codec.AppendString(dst, stop); i == len(s.Stop)-1 {
+			dst = append(dst, ']')
+		}
+	}
+	return dst
+}
+
+// toolChoice translates the client's choice, and says which tools to offer: the gateway knows no "none", so that none are. A
+// choice that names nothing it knows is left out.
+func toolChoice(s *pipeline.Sampling, tools []pipeline.ToolSpec) (choice []byte, offered []pipeline.ToolSpec) {
+	if s.ToolChoice == nil || len(tools) == 0 {
+		return nil, tools
+	}
+	var sc codec.Scanner
+	sc.Reset(s.ToolChoice)
+	if text, ok := sc.Text(); ok {
+		switch text.String() {
+		case "none":
+			return nil, nil
+		case "required":
+			return []byte(`{"type":"any"}`), tools
+		case "auto":
+			return []byte(`{"type":"auto"}`), tools
+		}
+		return nil, tools
+	}
+	var named struct {
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	if codec.Unmarshal(s.ToolChoice, &named) != nil || named.Function.Name == "" {
+		return nil, tools
+	}
+	return append(codec.AppendString([]byte(`{"type":"tool","name":`), named.Function.Name), '}'), tools
 }
 
 // system is the system prompt with the developer's messages behind it, as the gateway knows no such role (rulings 30). It is

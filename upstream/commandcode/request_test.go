@@ -77,6 +77,13 @@ var requests = map[string]*pipeline.Round{
 		user(""),
 		user("more"),
 	}},
+	"sampling": {Messages: []pipeline.Message{user("hi")}, Tools: []pipeline.ToolSpec{{Name: "f", Parameters: []byte(`{"type":"object"}`)}},
+		Sampling: pipeline.Sampling{Temperature: []byte("0.20"), TopP: []byte("1"), MaxTokens: 77, Stop: []string{"\n\n", "END"},
+			ToolChoice: []byte(`{"type":"function","function":{"name":"f"}}`)}},
+	"sampling_bounds": {Messages: []pipeline.Message{user("hi")}, Tools: []pipeline.ToolSpec{{Name: "f", Parameters: []byte(`{"type":"object"}`)}},
+		Sampling: pipeline.Sampling{MaxTokens: 1 << 30, ToolChoice: []byte(`"none"`)}},
+	"sampling_required": {Messages: []pipeline.Message{user("hi")}, Tools: []pipeline.ToolSpec{{Name: "f", Parameters: []byte(`{"type":"object"}`)}},
+		Sampling: pipeline.Sampling{MaxTokens: -1, ToolChoice: []byte(`"required"`)}},
 	"system_texts": {System: "the system", Messages: []pipeline.Message{
 		{Role: pipeline.RoleDeveloper, Parts: []pipeline.Part{say("first"), say("developer")}},
 		user("hi"),

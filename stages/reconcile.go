@@ -1,0 +1,69 @@
+package stages
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+
+	"github.com/rs/xid"
+
+	"amplifier-agent/pipeline"
+)
+
+// Conversations keeps what clients say their conversations are. Begin registers a turn and starts to store messages, which stay as
+// they are until end has returned. Saved waits until they are stored; end gives the turn up. Both may be called more than once.
+type Conversations interface {
+	Begin(ctx context.Context, k pipeline.SessionKey, messages []pipeline.Message, repaired bool) (resumed bool, saved, end func())
+}
+
+// Reconciling is what Reconcile works with.
+type Reconciling struct {
+	Workspace     string
+	SessionID     func(header string) string // of a header that is not empty (rulings 32)
+	Repair        func([]pipeline.Message) (repaired []pipeline.Message, fixes []string)
+	Conversations Conversations // nil stores nothing
+	Log           *slog.Logger
+}
+
+// Reconcile makes the client's view of the conversation the one that counts (http-face.md, "Client-wins reconciliation"; rulings
+// 32, 33): it is repaired where an upstream would refuse it, and stored if the client names a session. The write overlaps with the
+// upstream's answer and is over before the turn's end is told.
+func Reconcile(r Reconciling) pipeline.Stage {
+	return pipeline.Stage{
+		Name: "reconcile",
+		Request: func(ctx context.Context, t *pipeline.Turn) error {
+			var fixes []string
+			if t.Messages, fixes = r.Repair(t.Messages); len(fixes) > 0 {
+				r.Log.Warn("history repaired", "turn", t.ID, "fixes", fixes)
+			}
+			if t.Header.SessionID == "" {
+				t.Session = "http-" + xid.New().String()
+				return nil
+			}
+			t.Session = r.SessionID(t.Header.SessionID)
+			if r.Conversations == nil {
+				return nil
+			}
+			key := pipeline.SessionKey{Workspace: r.Workspace, Session: t.Session}
+			var end func()
+			t.Resumed, t.Saved, end = r.Conversations.Begin(ctx, key, t.Messages, len(fixes) > 0)
+			t.AtEnd(end)
+			return nil
+		},
+		Events: func(t *pipeline.Turn, in pipeline.Stream) pipeline.Stream {
+			if t.Saved == nil {
+				return in
+			}
+			return iter.Seq2[*pipeline.Event, error](func(yield func(*pipeline.Event, error) bool) {
+				for ev, err := range in {
+					if err != nil || ev.Kind == pipeline.Finish {
+						t.Saved()
+					}
+					if !yield(ev, err) {
+						return
+					}
+				}
+			})
+		},
+	}
+}

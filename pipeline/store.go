@@ -14,9 +14,20 @@ type SessionKey struct {
 	Session   string
 }
 
+// Mark says what wrote a transcript last. Stores hand it out to other programs, so the words do not change.
+type Mark string
+
+// The marks.
+const (
+	MarkClient   Mark = "client_reconciled" // the client's history as it came
+	MarkRepaired Mark = "repaired"          // the client's history, repaired
+	MarkComplete Mark = "complete"          // a turn that ended
+)
+
 // Transcript is a stored conversation.
 type Transcript struct {
 	Messages []Message
+	Mark     Mark // "" if unknown; Replace then leaves the stored one alone
 }
 
 // Store keeps transcripts. Its methods may be called concurrently.

@@ -1,5 +1,3 @@
-// Package config is what a program around the engine needs to know of its surroundings: workspace slugs. The host config joins
-// them here.
 package config
 
 import (

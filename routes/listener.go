@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -16,27 +15,29 @@ type listener struct {
 	net.Listener
 	log    *slog.Logger
 	closed chan struct{}
+	max    int           // connections at a time, 0 for no limit
+	notice func() []byte // what a connection beyond max is told
+	away   chan struct{} // holds a token for each connection that is being turned away with patience
+	stall  time.Duration // between two bytes of a request
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
+	full  bool // the last connection was one too many
 }
 
-// conn is an open connection of a client. It is busy from when a whole request has come until its answer has gone.
-type conn struct {
-	*net.TCPConn
-	ln   *listener
-	busy atomic.Bool
-	once sync.Once
-}
-
-// Limits of the wait of an accept that has failed for want of resources.
 const (
+	// Limits of the wait of an accept that has failed for want of resources.
 	minAcceptWait = 5 * time.Millisecond
 	maxAcceptWait = time.Second
+
+	// maxAway is how many connections are turned away with patience at a time. Those beyond may see a reset instead of an answer.
+	maxAway = 64
+	// awayTime is how long that may take.
+	awayTime = time.Second
 )
 
 func track(ln net.Listener, log *slog.Logger) *listener {
-	return &listener{Listener: ln, log: log, closed: make(chan struct{}), conns: map[*conn]struct{}{}}
+	return &listener{Listener: ln, log: log, closed: make(chan struct{}), away: make(chan struct{}, maxAway), conns: map[*conn]struct{}{}}
 }
 
 // passing reports whether an accept that failed with err may succeed later.
@@ -51,10 +52,13 @@ func passing(err error) bool {
 
 // Accept implements net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
-	for wait := minAcceptWait; ; wait = min(2*wait, maxAcceptWait) {
+	for wait := minAcceptWait; ; {
 		c, err := l.Listener.Accept()
 		if err == nil {
-			return l.admit(c), nil
+			if c, ok := l.admit(c); ok {
+				return c, nil
+			}
+			continue
 		}
 		if !passing(err) {
 			return nil, err
@@ -64,22 +68,50 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		select {
 		case <-time.After(wait):
+			wait = min(2*wait, maxAcceptWait)
 		case <-l.closed:
 			return nil, net.ErrClosed
 		}
 	}
 }
 
-func (l *listener) admit(c net.Conn) net.Conn {
+// admit keeps c among the open connections, or turns it away if it is one too many.
+func (l *listener) admit(c net.Conn) (net.Conn, bool) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
-		return c
+		return c, true
 	}
 	t := &conn{TCPConn: tcp, ln: l}
 	l.mu.Lock()
-	l.conns[t] = struct{}{}
+	full, was := l.max > 0 && len(l.conns) >= l.max, l.full
+	if l.full = full; !full {
+		l.conns[t] = struct{}{}
+	}
 	l.mu.Unlock()
-	return t
+	if !full {
+		return t, true
+	}
+	if !was {
+		l.log.Warn("turning connections away: as many are open as there may be", "limit", l.max)
+	}
+	l.turnAway(tcp)
+	return nil, false
+}
+
+// turnAway tells a client why it is not served, without letting it hold up the next.
+func (l *listener) turnAway(c *net.TCPConn) {
+	_ = c.SetDeadline(time.Now().Add(awayTime))
+	_, _ = c.Write(l.notice()) // it fits into an empty socket: no wait
+	select {
+	case l.away <- struct{}{}:
+		go func() {
+			linger(c, awayTime)
+			_ = c.Close()
+			<-l.away
+		}()
+	default:
+		_ = c.Close()
+	}
 }
 
 // Close implements net.Listener. Open connections stay open.
@@ -106,18 +138,8 @@ func (l *listener) closeConns(all bool) {
 	}
 	l.mu.Unlock()
 	for _, c := range list {
-		_ = c.Close()
+		_ = c.abort()
 	}
-}
-
-// Close implements net.Conn.
-func (c *conn) Close() error {
-	c.once.Do(func() {
-		c.ln.mu.Lock()
-		delete(c.ln.conns, c)
-		c.ln.mu.Unlock()
-	})
-	return c.TCPConn.Close()
 }
 
 // drained closes connections as soon as they are not busy, for at most d, and reports whether none is open.

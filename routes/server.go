@@ -1,5 +1,3 @@
-// Package routes is the HTTP server: it matches a request to a route once, decides on its key before that, and answers
-// everything that is no route in the one error form. Each wire face is a folder below it.
 package routes
 
 import (
@@ -22,17 +20,12 @@ import (
 
 // Limits and defaults of a server.
 const (
-	DefaultMaxBody = 32 << 20 // bytes of a request's body
-	DefaultDrain   = 10 * time.Second
+	DefaultMaxBody = 32 << 20        // bytes of a request's body
+	DefaultDrain   = 4 * time.Second // so that a server is gone before whoever stops it loses patience, often after 5 s
 
-	maxHeaderBytes = 16 << 10
-	readTimeout    = 60 * time.Second // for a whole request to arrive
-	writeTimeout   = 60 * time.Second // for an answer that is not streamed to be taken
-	idleTimeout    = 75 * time.Second // between two requests on a connection
-	cutOff         = 3 * time.Second  // for cancelled streams to write their end
-	maxDrainBytes  = 128 << 20        // read of a body that is too large, so that its sender sees the answer
-	drainTimeout   = 5 * time.Second
-	drainPause     = 200 * time.Millisecond // without a byte: all was sent, or the sender waits for the answer
+	maxHeaderBytes = 16 << 10        // of a request, its first line included
+	cutOff         = 3 * time.Second // for cancelled streams to write their end
+	fullRetry      = time.Second     // when a client may try again that was one too many
 )
 
 // Route is one path and method of a face.
@@ -42,21 +35,28 @@ type Route struct {
 	// Prefix also matches every longer path.
 	Prefix bool
 	// Open routes need no key.
-	Open   bool
+	Open bool
+	// Handle answers. The request's body is whole then, and belongs to it: it is memory of its own, to keep if it likes.
 	Handle fasthttp.RequestHandler
 }
 
 // Config configures a Server.
 type Config struct {
-	Routes  []Route
-	Auth    pipeline.Stage // decides on every route that is not open, and on what is no route
-	MaxBody int            // bytes; 0 means DefaultMaxBody
-	Log     *slog.Logger
+	Routes    []Route
+	Auth      pipeline.Stage // decides on every route that is not open, and on what is no route; the zero Stage admits all
+	Guard     Guard
+	MaxBody   int // bytes; 0 means DefaultMaxBody
+	MaxConns  int // open connections; 0 means no limit
+	Deadlines Deadlines
+	// Rejected, if set, hears of each request that got to no handler, and of each connection beyond MaxConns.
+	Rejected func(pipeline.Code)
+	Log      *slog.Logger
 }
 
 // Server serves routes.
 type Server struct {
 	cfg      Config
+	guard    guard
 	http     fasthttp.Server
 	draining atomic.Bool
 	base     context.Context
@@ -71,24 +71,30 @@ func New(c Config) *Server {
 	if c.MaxBody == 0 {
 		c.MaxBody = DefaultMaxBody
 	}
-	s := &Server{cfg: c}
+	c.Deadlines = c.Deadlines.filled()
+	s := &Server{cfg: c, guard: newGuard(c.Guard)}
 	s.base, s.cut = context.WithCancelCause(context.Background())
 	s.http = fasthttp.Server{
 		Handler:                      s.serve,
 		ErrorHandler:                 s.malformed,
+		ExpectHandler:                s.expect,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
 		DisablePreParseMultipartForm: true,
 		CloseOnShutdown:              true,
-		MaxRequestBodySize:           c.MaxBody,
+		StreamRequestBody:            true, // nobody without a key makes the server hold a body
 		ReadBufferSize:               maxHeaderBytes,
-		ReadTimeout:                  readTimeout,
-		WriteTimeout:                 writeTimeout,
-		IdleTimeout:                  idleTimeout,
+		ReadTimeout:                  c.Deadlines.Header,
+		WriteTimeout:                 c.Deadlines.Write,
+		IdleTimeout:                  c.Deadlines.Idle,
 		Logger:                       quiet{c.Log},
-		ConnState: func(c net.Conn, state fasthttp.ConnState) {
-			if c, ok := c.(*conn); ok && state == fasthttp.StateIdle {
-				c.busy.Store(false)
+		HeaderReceived: func(*fasthttp.RequestHeader) fasthttp.RequestConfig {
+			// fasthttp waits for as much of a body before it calls the handler. How large one may be is decided there.
+			return fasthttp.RequestConfig{ReadTimeout: c.Deadlines.Body, MaxRequestBodySize: 1}
+		},
+		ConnState: func(nc net.Conn, state fasthttp.ConnState) {
+			if nc, ok := nc.(*conn); ok {
+				nc.state(state, c.Deadlines.whole())
 			}
 		},
 	}
@@ -97,6 +103,9 @@ func New(c Config) *Server {
 
 // Handle adds routes.
 func (s *Server) Handle(r ...Route) { s.cfg.Routes = append(s.cfg.Routes, r...) }
+
+// Routes returns the routes, to be checked and not changed.
+func (s *Server) Routes() []Route { return s.cfg.Routes }
 
 // Base is the context that turns descend from. It ends, with pipeline.ErrShutdown as its cause, when a shutdown runs out of
 // patience.
@@ -124,6 +133,7 @@ func (s *Server) Cut() {
 func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Lock()
 	s.ln = track(ln, s.cfg.Log)
+	s.ln.max, s.ln.notice, s.ln.stall = s.cfg.MaxConns, s.full, s.cfg.Deadlines.Stall
 	s.mu.Unlock()
 	if s.draining.Load() {
 		return s.ln.Close()
@@ -167,34 +177,99 @@ func (s *Server) Shutdown(drain time.Duration) error {
 }
 
 func (s *Server) serve(ctx *fasthttp.RequestCtx) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.cfg.Log.Error("panic in a handler", "panic", p, "stack", string(debug.Stack()))
-			ctx.Response.Reset()
-			chat.WriteError(ctx, fmt.Errorf("panic: %v", p))
-		}
-	}()
-	if c, ok := ctx.Conn().(*conn); ok {
-		c.busy.Store(true)
+	defer s.recovered(ctx)
+	c, _ := ctx.Conn().(*conn)
+	c.setBusy(true)
+	handle, err := s.admit(ctx)
+	if err == nil && ctx.Request.IsBodyStream() {
+		c.setBusy(false)
+		err = s.read(ctx)
+		c.setBusy(true)
+	}
+	if err != nil {
+		s.refuse(ctx, err)
+		return
+	}
+	handle(ctx)
+}
+
+// recovered answers in place of code that has panicked.
+func (s *Server) recovered(ctx *fasthttp.RequestCtx) {
+	if p := recover(); p != nil {
+		s.cfg.Log.Error("panic in a handler", "panic", p, "stack", string(debug.Stack()))
+		ctx.Response.Reset()
+		_ = s.guard.admit(ctx) // for its headers
+		s.refuse(ctx, fmt.Errorf("panic: %v", p))
+	}
+}
+
+// expect decides on a request whose client waits for a word before it sends the body.
+func (s *Server) expect(ctx *fasthttp.RequestCtx) (status int) {
+	status = fasthttp.StatusInternalServerError
+	defer s.recovered(ctx)
+	if _, err := s.admit(ctx); err != nil {
+		s.refuse(ctx, err)
+		return ctx.Response.StatusCode()
+	}
+	return fasthttp.StatusContinue
+}
+
+// admit finds who answers a request, by its header alone: nothing of the body has been kept.
+func (s *Server) admit(ctx *fasthttp.RequestCtx) (fasthttp.RequestHandler, error) {
+	if err := s.guard.admit(ctx); err != nil {
+		return nil, err
+	}
+	if err := framing(ctx.Request.Header.RawHeaders()); err != nil {
+		ctx.SetConnectionClose()
+		return nil, err
+	}
+	if s.guard.preflight(ctx) {
+		return allowPreflight, nil
 	}
 	route, allowed := s.match(ctx)
-	if route == nil || !route.Open {
-		if err := s.cfg.Auth.Request(ctx, &pipeline.Turn{Header: chat.HeaderOf(ctx)}); err != nil {
-			chat.WriteError(ctx, err)
-			return
+	if auth := s.cfg.Auth.Request; auth != nil && (route == nil || !route.Open) {
+		if err := auth(ctx, &pipeline.Turn{Header: chat.HeaderOf(ctx)}); err != nil {
+			return nil, err
 		}
 	}
 	switch {
-	case route != nil:
-		route.Handle(ctx)
-	case allowed != "":
+	case route == nil && allowed != "":
 		ctx.Response.Header.Set("Allow", allowed)
-		chat.WriteError(ctx, &pipeline.Error{Code: pipeline.CodeMethodNotAllowed, Origin: pipeline.OriginClient,
-			Message: fmt.Sprintf("%s is not allowed on %s: use %s", ctx.Method(), ctx.Path(), allowed)})
-	default:
-		chat.WriteError(ctx, &pipeline.Error{Code: pipeline.CodeNotFound, Origin: pipeline.OriginClient,
-			Message: fmt.Sprintf("no route %s %s", ctx.Method(), ctx.Path())})
+		return nil, &pipeline.Error{Code: pipeline.CodeMethodNotAllowed, Origin: pipeline.OriginClient,
+			Message: fmt.Sprintf("%s is not allowed on %s: use %s", ctx.Method(), ctx.Path(), allowed)}
+	case route == nil:
+		return nil, &pipeline.Error{Code: pipeline.CodeNotFound, Origin: pipeline.OriginClient,
+			Message: fmt.Sprintf("no route %s %s", ctx.Method(), ctx.Path())}
+	case ctx.Request.Header.ContentLength() > s.cfg.MaxBody:
+		ctx.SetConnectionClose()
+		return nil, chat.TooLarge(s.cfg.MaxBody)
 	}
+	return route.Handle, nil
+}
+
+// refuse answers in place of a handler. A client that is still sending sees the answer.
+func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
+	if c, ok := ctx.Conn().(*conn); ok && !c.late {
+		c.linger.Store(true) // it counts only if the connection is closed
+	}
+	s.rejected(err)
+	chat.WriteError(ctx, err)
+}
+
+func (s *Server) rejected(err error) {
+	if s.cfg.Rejected != nil {
+		s.cfg.Rejected(pipeline.AsError(err).Code)
+	}
+}
+
+// full is the answer to a connection that is one too many.
+func (s *Server) full() []byte {
+	err := &pipeline.Error{Code: pipeline.CodeUnavailable, Message: "too many connections are open", Retry: true, RetryAfter: fullRetry}
+	s.rejected(err)
+	var ctx fasthttp.RequestCtx
+	chat.WriteError(&ctx, err)
+	ctx.SetConnectionClose()
+	return []byte(ctx.Response.String())
 }
 
 // match finds the route of a request, or the methods that its path allows. HEAD is served where GET is.
@@ -221,33 +296,27 @@ func (s *Server) match(ctx *fasthttp.RequestCtx) (route *Route, allowed string) 
 
 // malformed answers what never became a request.
 func (s *Server) malformed(ctx *fasthttp.RequestCtx, err error) {
-	var small *fasthttp.ErrSmallBuffer
-	var netErr net.Error
-	e := &pipeline.Error{Code: pipeline.CodeInvalidRequest, Origin: pipeline.OriginClient, Message: "the request is not valid HTTP"}
-	switch {
-	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		swallow(ctx.Conn())
-		chat.WriteError(ctx, chat.TooLarge(s.cfg.MaxBody))
-		return
-	case errors.As(err, &small):
-		e.Code, e.Message = pipeline.CodeHeaderTooLarge, fmt.Sprintf("the request header is larger than the limit of %d bytes", maxHeaderBytes)
-	case errors.As(err, &netErr) && netErr.Timeout():
-		e.Code, e.Message = pipeline.CodeRequestTimeout, fmt.Sprintf("the request did not arrive within %s", readTimeout)
+	c, ok := ctx.Conn().(*conn)
+	if ok {
+		_ = c.SetWriteDeadline(time.Now().Add(s.cfg.Deadlines.Write))
 	}
-	chat.WriteError(ctx, e)
+	switch small := (*fasthttp.ErrSmallBuffer)(nil); {
+	case ok && c.late:
+		err = s.tooSlow()
+	case errors.As(err, &small):
+		err = &pipeline.Error{Code: pipeline.CodeHeaderTooLarge, Origin: pipeline.OriginClient,
+			Message: fmt.Sprintf("the request header is larger than the limit of %d bytes", maxHeaderBytes)}
+	default:
+		err = &pipeline.Error{Code: pipeline.CodeInvalidRequest, Origin: pipeline.OriginClient, Message: "the request is not valid HTTP"}
+	}
+	s.refuse(ctx, err)
+	ctx.Response.SkipBody = ctx.IsHead()
 }
 
-// swallow reads what is still being sent, within bounds: a client that is cut off while it writes does not see the answer.
-func swallow(c net.Conn) {
-	buf := make([]byte, 64<<10)
-	end := time.Now().Add(drainTimeout)
-	for n := 0; n < maxDrainBytes && time.Now().Before(end); {
-		_ = c.SetReadDeadline(time.Now().Add(drainPause))
-		m, err := c.Read(buf)
-		if n += m; err != nil {
-			return
-		}
-	}
+func (s *Server) tooSlow() error {
+	d := s.cfg.Deadlines
+	return &pipeline.Error{Code: pipeline.CodeRequestTimeout, Origin: pipeline.OriginClient,
+		Message: fmt.Sprintf("the request did not arrive in time: its header may take %s, its body %s, and no byte of it longer than %s", d.Header, d.Body, d.Stall)}
 }
 
 // quiet is fasthttp's logger: what it has to say is about single connections.

@@ -42,7 +42,7 @@ func (memory) Models(context.Context) ([]pipeline.Model, error) { return nil, ni
 func (m memory) Stream(context.Context, *pipeline.Round) pipeline.Stream {
 	return func(yield func(*pipeline.Event, error) bool) {
 		out := upstream.NewEmitter(yield)
-		if _, err := upstream.Drive(&memoryReader{m, out}, codec.LineOptions{}, commandcode.NewDecoder(""), out, nil); err != nil {
+		if _, err := upstream.Drive(&memoryReader{m, out}, codec.LineOptions{}, commandcode.NewDecoder(nil), out, nil); err != nil {
 			out.Fail(err)
 		}
 	}

@@ -3,14 +3,14 @@
 // neither HTTP nor any provider. It imports codec.
 //
 //	client ─► routes/<face>  copies the request into a *Turn ─► Request halves, outermost first:
-//	          auth · ready · decode · model · mode · history · containment · tool mount ─┐ any error = an HTTP status
-//	                                                                                     ▼
+//	          auth · account · ready · decode · model · mode · images · reconcile · history · containment · skill · tool mount ─┐
+//	                                                                  any error = an HTTP status                                ▼
 //	          engine.Runner.Run(ctx, turn)  one round, wrapped in event map · usage fold ─► upstream/<provider>.Stream
 //	                                                                                     │ lines → scan → Event (borrowed)
-//	client ◄─ write ◄─ Frames ◄─ Events halves: tool mount ◄ event map ◄ usage fold ◄────┘
+//	client ◄─ write ◄─ Frames ◄─ Events halves: account ◄ reconcile ◄ tool mount ◄ event map ◄ usage fold ◄────┘
 //	          silence is an event (Idle): preflight, keepalive, client still there? · a false yield ends the upstream exchange
 //
-// The stages of skills and of the reconciliation with stored transcripts take their places behind mode and behind containment.
+// Reconcile stands before the history is split and contained, as what is stored is what the client said.
 //
 // # Round stages and turn stages
 //

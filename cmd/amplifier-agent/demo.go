@@ -35,7 +35,7 @@ func demoCommand() *cobra.Command {
 					o.port = 0
 				}
 			}
-			return withServer(c.Context(), o, c.ErrOrStderr(), func(ctx context.Context, url string) error {
+			return withServer(c.Context(), o, c.ErrOrStderr(), prompt == "", func(ctx context.Context, url string) error {
 				if prompt == "" {
 					fmt.Fprintf(c.ErrOrStderr(), "\ntry it:\n  %s\n", curlLine(url, o.key))
 					<-ctx.Done()

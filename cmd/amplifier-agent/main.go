@@ -20,13 +20,18 @@ const (
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
 
-// exitError carries an exit code.
+// exitError carries an exit code. Without an error it says nothing: all has been said.
 type exitError struct {
 	code int
 	err  error
 }
 
-func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
 func (e *exitError) Unwrap() error { return e.err }
 
 // failed marks an error that came up after startup.
@@ -44,13 +49,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(serveCommand(), demoCommand(), modelsCommand(), versionCommand())
+	root.AddCommand(serveCommand(), demoCommand(), modelsCommand(), modesCommand(), skillsCommand(), configCommand(), versionCommand())
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(stderr, "amplifier-agent: %v\n", err)
-	if e, ok := errors.AsType[*exitError](err); ok {
+	e, ok := errors.AsType[*exitError](err)
+	if !ok || e.err != nil {
+		fmt.Fprintf(stderr, "amplifier-agent: %v\n", err)
+	}
+	if ok {
 		return e.code
 	}
 	return exitUsage

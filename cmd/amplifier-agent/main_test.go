@@ -45,6 +45,11 @@ func program(t *testing.T, env []string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, exe, args...)
 	c.Env = append([]string{"AMPLIFIER_AGENT_TEST_AS_PROGRAM=1", "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}, env...)
 	c.Dir = t.TempDir()
+	for _, entry := range env {
+		if dir, ok := strings.CutPrefix(entry, testDir); ok {
+			c.Dir = dir
+		}
+	}
 	return c
 }
 
@@ -219,7 +224,7 @@ func TestStartupFailures(t *testing.T) {
 		{"bad base URL", []string{"COMMANDCODE_API_KEY=k", "COMMANDCODE_BASE_URL=nonsense"}, nil, "COMMANDCODE_BASE_URL"},
 		{"busy port", nil, []string{"--demo", "--port", port}, "--port"},
 		{"no such config", nil, []string{"--demo", "--config", "/no/such/file"}, "no such file"},
-		{"config is a folder", nil, []string{"--demo", "--config", "/"}, "not a file"},
+		{"config is a folder", nil, []string{"--demo", "--config", "/"}, "it is a folder"},
 		{"bad workspace", nil, []string{"--demo", "--workspace", "-x"}, "workspace"},
 		{"bad level", nil, []string{"--demo", "--log-level", "loud"}, "log level"},
 		{"bad stream default", []string{envPrefix + "STREAM_DEFAULT=x"}, []string{"--demo"}, "STREAM_DEFAULT"},

@@ -6,13 +6,13 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"amplifier-agent/pipeline/config"
+	"amplifier-agent/pipeline/secret"
 	"amplifier-agent/routes/chat"
 )
 
@@ -30,13 +30,18 @@ type serveOptions struct {
 	bind      string
 	port      int
 	key       string
+	noAuth    bool
 	modelID   string
 	workspace string
-	derived   bool // workspace comes from the working directory
-	config    string
+	derived   bool   // workspace comes from the working directory
+	config    string // absolute path of the host config, "" for none
 	logLevel  string
 	stream    chat.StreamDefault
 	demo      bool
+	hosts     []string // host names that are ours, beside those of the address
+	origins   []string // whose pages may use the server
+	home      string   // where state is kept
+	cwd       string
 }
 
 // serveFlags are the flags as given; unset ones do not count.
@@ -52,7 +57,7 @@ func (f *serveFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.workspace, "workspace", "", "workspace slug (default derived from the working directory; $"+envPrefix+"WORKSPACE)")
 	fs.StringVar(&f.modelID, "model-id", defaultModel, "model label of every response ($"+envPrefix+"MODEL_ID)")
 	fs.StringVar(&f.config, "config", "", "host config file; it must exist ($"+envPrefix+"CONFIG_PATH)")
-	fs.StringVar(&f.logLevel, "log-level", "info", "debug, info, warning, error or critical")
+	fs.StringVar(&f.logLevel, "log-level", "info", "debug, info, warning, error or critical ($"+envPrefix+"LOG_LEVEL)")
 	fs.BoolVar(&f.demo, "demo", false, "use the built-in gateway simulator as the upstream: no key, no network")
 }
 
@@ -71,7 +76,9 @@ func (f *serveFlags) resolve(c *cobra.Command, env func(string) string) (o serve
 		return fallback
 	}
 	o.demo = f.demo
-	o.logLevel = f.logLevel
+	o.logLevel = pick("log-level", f.logLevel, "info", envPrefix+"LOG_LEVEL")
+	o.hosts = list(env(envPrefix + "ALLOW_HOSTS"))
+	o.origins = list(env(envPrefix + "ALLOW_ORIGINS"))
 	o.bind = strings.Trim(pick("bind", f.bind, defaultBind, envPrefix+"BIND"), "[]")
 	o.key = strings.TrimSpace(pick("api-key", f.key, defaultKey, envPrefix+"API_KEY"))
 	o.modelID = pick("model-id", f.modelID, defaultModel, envPrefix+"MODEL_ID")
@@ -84,17 +91,19 @@ func (f *serveFlags) resolve(c *cobra.Command, env func(string) string) (o serve
 	if o.port < 0 || o.port > 65535 {
 		return o, fmt.Errorf("port %d: use 0 to 65535", o.port)
 	}
+	if o.cwd, err = os.Getwd(); err != nil {
+		return o, fmt.Errorf("working directory: %w", err)
+	}
+	if o.home, err = config.Home(env); err != nil {
+		return o, err
+	}
 	if o.workspace = strings.TrimSpace(pick("workspace", f.workspace, "", envPrefix+"WORKSPACE", "AMPLIFIER_AGENT_WORKSPACE")); o.workspace == "" {
-		dir, err := os.Getwd()
-		if err != nil {
-			return o, fmt.Errorf("working directory: %w", err)
-		}
-		o.workspace, o.derived = config.Workspace(dir), true
+		o.workspace, o.derived = config.Workspace(o.cwd), true
 	}
 	if err := config.CheckWorkspace(o.workspace); err != nil {
 		return o, err
 	}
-	if o.config, err = configFile(pick("config", f.config, "", envPrefix+"CONFIG_PATH", "AMPLIFIER_AGENT_CONFIG")); err != nil {
+	if o.config, err = config.File(pick("config", f.config, "", envPrefix+"CONFIG_PATH", "AMPLIFIER_AGENT_CONFIG")); err != nil {
 		return o, err
 	}
 	o.stream = chat.StreamDefault(pick("", "", string(chat.StreamAuto), envPrefix+"STREAM_DEFAULT"))
@@ -109,10 +118,29 @@ func (f *serveFlags) resolve(c *cobra.Command, env func(string) string) (o serve
 	if o.key == "" {
 		return o, fmt.Errorf("the API key must not be empty: set --api-key or %sAPI_KEY", envPrefix)
 	}
+	switch auth := strings.ToLower(strings.TrimSpace(env(envPrefix + "AUTH"))); {
+	case auth == "" || auth == "on":
+	case auth != "off":
+		return o, fmt.Errorf("%sAUTH=%q: use on or off", envPrefix, auth)
+	case !loopback(o.bind):
+		return o, fmt.Errorf("refusing to listen on %s without authentication: %sAUTH=off is for loopback addresses", o.bind, envPrefix)
+	default:
+		o.noAuth = true
+	}
 	if o.key == defaultKey && !loopback(o.bind) {
 		return o, fmt.Errorf("refusing to listen on %s with the default API key: set --api-key or %sAPI_KEY", o.bind, envPrefix)
 	}
 	return o, nil
+}
+
+// list splits a value at its commas.
+func list(value string) (items []string) {
+	for s := range strings.SplitSeq(value, ",") {
+		if s = strings.TrimSpace(s); s != "" {
+			items = append(items, s)
+		}
+	}
+	return items
 }
 
 // loopback reports whether only this machine can reach an address.
@@ -124,34 +152,8 @@ func loopback(bind string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// configFile expands and resolves a path, which must be that of a file. No path is no file.
-func configFile(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("config %s: %w", path, err)
-		}
-		path = filepath.Join(home, rest)
-	}
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return "", fmt.Errorf("config: %w", err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", fmt.Errorf("config: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("config %s: not a file", path)
-	}
-	return path, nil
-}
-
-// logger writes to w from level on.
-func logger(w io.Writer, level string) (*slog.Logger, error) {
+// logger writes to w from level on, with the secrets that mask knows taken out.
+func logger(w io.Writer, level string, mask *secret.Mask) (*slog.Logger, error) {
 	levels := map[string]slog.Level{
 		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warning": slog.LevelWarn, "warn": slog.LevelWarn,
 		"error": slog.LevelError, "critical": slog.LevelError + 4,
@@ -160,5 +162,5 @@ func logger(w io.Writer, level string) (*slog.Logger, error) {
 	if !ok {
 		return nil, fmt.Errorf("log level %q: use debug, info, warning, error or critical", level)
 	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l})), nil
+	return slog.New(mask.Handler(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}))), nil
 }

@@ -14,8 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"amplifier-agent/cmd/internal/lifecycle"
+	"amplifier-agent/pipeline/secret"
 	"amplifier-agent/routes"
 )
+
+// faceChat is the face's name on the command line.
+const faceChat = "chat-completions"
 
 func serveCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -24,14 +29,14 @@ func serveCommand() *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 		Args:  cobra.NoArgs,
 	}
-	c.AddCommand(chatCommand())
+	c.AddCommand(chatCommand(), statusCommand(), stopCommand(), restartCommand())
 	return c
 }
 
 func chatCommand() *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
-		Use:   "chat-completions",
+		Use:   faceChat,
 		Short: "Serve the OpenAI chat-completions API",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -39,7 +44,7 @@ func chatCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return withServer(c.Context(), o, c.ErrOrStderr(), func(ctx context.Context, _ string) error {
+			return withServer(c.Context(), o, c.ErrOrStderr(), true, func(ctx context.Context, _ string) error {
 				<-ctx.Done()
 				return nil
 			})
@@ -50,33 +55,48 @@ func chatCommand() *cobra.Command {
 }
 
 // withServer starts a server, lets use work with it, and shuts it down: when use returns, when a signal arrives (use's context
-// ends then), or when the server fails. url is where it listens.
-func withServer(ctx context.Context, o serveOptions, stderr io.Writer, use func(ctx context.Context, url string) error) error {
-	log, err := logger(stderr, o.logLevel)
+// ends then), or when the server fails. url is where it listens. A published server can be found by serve status, stop and restart.
+func withServer(ctx context.Context, o serveOptions, stderr io.Writer, publish bool, use func(ctx context.Context, url string) error) error {
+	mask := new(secret.Mask)
+	mask.Add(o.key)
+	log, err := logger(stderr, o.logLevel, mask)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, endSignals()...)
 	defer stop()
-	u, err := openUpstreams(ctx, o.demo, getenv, log)
+	p, err := assemble(ctx, o, log, mask)
 	if ctx.Err() != nil {
 		err = errors.Join(failed(errors.New("interrupted before it was ready")), err)
 	}
 	if err != nil {
 		return err
 	}
-	defer u.close()
+	defer p.close()
 	ln, err := net.Listen("tcp", net.JoinHostPort(o.bind, strconv.Itoa(o.port)))
 	if err != nil {
 		return fmt.Errorf("%w: choose another port with --port", err)
 	}
-	s := newServer(o, u, log)
+	s := newServer(p)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	url := "http://" + ln.Addr().String()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if publish {
+		published, err := lifecycle.Publish(o.home, state(o, ln, p.up.summary()),
+			lifecycle.Launch{Face: faceChat, ModelID: o.modelID, LogLevel: o.logLevel, Demo: o.demo})
+		if err != nil {
+			return errors.Join(err, shutDown(s, 0, served, nil, stderr))
+		}
+		defer func() {
+			if err := published.Remove(); err != nil {
+				log.Error("remove the state file", "error", err)
+			}
+		}()
+	}
 	banner(stderr, url, o)
 
-	ctx, cancel := context.WithCancel(ctx)
 	used := make(chan error, 1)
 	go func() { used <- use(ctx, url) }()
 	select {
@@ -86,16 +106,34 @@ func withServer(ctx context.Context, o serveOptions, stderr io.Writer, use func(
 	case err = <-used:
 	}
 	cancel()
-	return shutDown(s, served, err, stderr)
+	return shutDown(s, p.host.Limits.Drain, served, err, stderr)
+}
+
+// state is what the state file says of a server, but for what is the same for each.
+func state(o serveOptions, ln net.Listener, summary map[string]int) lifecycle.State {
+	s := lifecycle.State{Host: o.bind, Port: ln.Addr().(*net.TCPAddr).Port, APIKey: o.key, Workspace: o.workspace, ProvidersSummary: summary}
+	if o.config != "" {
+		s.HostConfigPath = &o.config
+	}
+	return s
+}
+
+// endSignals are those that end a server. A hang-up counts unless somebody has seen to it that it does not.
+func endSignals() []os.Signal {
+	list := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		list = append(list, syscall.SIGHUP)
+	}
+	return list
 }
 
 // shutDown lets running answers end; a second signal cuts them off.
-func shutDown(s *routes.Server, served <-chan error, result error, stderr io.Writer) error {
+func shutDown(s *routes.Server, drain time.Duration, served <-chan error, result error, stderr io.Writer) error {
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(again)
 	done := make(chan error, 1)
-	go func() { done <- s.Shutdown(routes.DefaultDrain) }()
+	go func() { done <- s.Shutdown(drain) }()
 	var err error
 	select {
 	case err = <-done:

@@ -16,6 +16,7 @@ import (
 	"amplifier-agent/pipeline"
 	"amplifier-agent/pipeline/engine"
 	"amplifier-agent/routes/chat"
+	"amplifier-agent/routes/chat/chattest"
 	"amplifier-agent/upstream"
 	"amplifier-agent/upstream/commandcode"
 )
@@ -70,7 +71,7 @@ func TestKeepaliveEveryThreeSeconds(t *testing.T) {
 				t.Fatalf("keepalive %d came %s after the one before", i, gap)
 			}
 		}
-		if a, err := parseSSE(out); err != nil || a.Content != "awake" {
+		if a, err := chattest.ParseSSE(out); err != nil || a.Content != "awake" {
 			t.Errorf("answer %+v, error %v", a, err)
 		}
 	})
@@ -112,7 +113,7 @@ func TestKeepaliveLine(t *testing.T) {
 		if strings.Contains(string(out), ": keepalive\n\n") {
 			t.Error("a keepalive has a blank line of its own")
 		}
-		if _, err := parseSSE(out); err != nil {
+		if _, err := chattest.ParseSSE(out); err != nil {
 			t.Error(err)
 		}
 	})
@@ -160,7 +161,7 @@ func TestStreamWithoutFinish(t *testing.T) {
 	for frame := range chat.SSE(&pipeline.Turn{}, some, wire(nil)) {
 		out = append(out, frame...)
 	}
-	if a, err := parseSSE(out); err != nil || !strings.Contains(a.Content, "InternalError") {
+	if a, err := chattest.ParseSSE(out); err != nil || !strings.Contains(a.Content, "InternalError") {
 		t.Errorf("answer %+v, error %v", a, err)
 	}
 }
@@ -193,7 +194,7 @@ func TestAtMostOneFrameARead(t *testing.T) {
 	if frames > counted.n {
 		t.Errorf("%d frames of %d reads", frames, counted.n)
 	}
-	if a, err := parseSSE(out); err != nil || a.Content != strings.Repeat("some words ", 500) {
+	if a, err := chattest.ParseSSE(out); err != nil || a.Content != strings.Repeat("some words ", 500) {
 		t.Errorf("answer %+v, error %v", a, err)
 	}
 }
@@ -218,7 +219,7 @@ func line2frame(n int, lines []byte) {
 	t := &pipeline.Turn{ID: "0123456789abcdef01234567", Received: time.Unix(1_700_000_000, 0)}
 	t.Provider = source(func(yield func(*pipeline.Event, error) bool) {
 		*out = *upstream.NewEmitter(yield)
-		_, err := upstream.Drive(flusher{out, &endless{lines, n}}, codec.LineOptions{}, commandcode.NewDecoder(""), out, nil)
+		_, err := upstream.Drive(flusher{out, &endless{lines, n}}, codec.LineOptions{}, commandcode.NewDecoder(nil), out, nil)
 		if err != nil {
 			out.Fail(err)
 		}
@@ -288,11 +289,11 @@ func FuzzTranslate(f *testing.F) {
 		if !utf8.Valid(stream) || !utf8.Valid(whole) {
 			t.Fatal("invalid UTF-8 goes out")
 		}
-		a, err := parseSSE(stream)
+		a, err := chattest.ParseSSE(stream)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := parseJSON(whole)
+		b, err := chattest.ParseJSON(whole)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,7 +335,7 @@ func FuzzTexts(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := parseSSE(out)
+		a, err := chattest.ParseSSE(out)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"amplifier-agent/pipeline"
 	"amplifier-agent/pipeline/engine"
 	"amplifier-agent/routes/chat"
+	"amplifier-agent/routes/chat/chattest"
 	"amplifier-agent/upstream/commandcode/fixtures"
 	"amplifier-agent/upstream/replay"
 	"amplifier-agent/upstream/simulator"
@@ -77,7 +78,7 @@ func orEmpty(s *string) string {
 	return *s
 }
 
-func checkUsage(t *testing.T, u *usage, want fixtures.Result) {
+func checkUsage(t *testing.T, u *chattest.Usage, want fixtures.Result) {
 	t.Helper()
 	w := want.Usage
 	if w == nil {
@@ -125,7 +126,7 @@ func TestFixturesOverSockets(t *testing.T) {
 					if resp.StatusCode != http.StatusOK {
 						t.Fatalf("status %d: %s", resp.StatusCode, b)
 					}
-					a, err := parserOf(stream)(b)
+					a, err := chattest.Parser(stream)(b)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -223,7 +224,7 @@ func TestFixturesInMemory(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			a, err := parserOf(stream)(out)
+			a, err := chattest.Parser(stream)(out)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue

@@ -2,7 +2,6 @@ package chat_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,6 +20,7 @@ import (
 	"amplifier-agent/pipeline/engine"
 	"amplifier-agent/routes"
 	"amplifier-agent/routes/chat"
+	"amplifier-agent/routes/chat/chattest"
 	"amplifier-agent/routes/lists"
 	"amplifier-agent/routes/ops"
 	"amplifier-agent/stages"
@@ -110,7 +110,7 @@ func serve(t *testing.T, s setup, p pipeline.Provider) *server {
 	}
 	srv.Handle(routes.Route{Method: fasthttp.MethodPost, Path: "/v1/chat/completions", Handle: face.Serve})
 	srv.Handle(lists.Routes(lists.Deps{Models: models, Started: time.Now()})...)
-	srv.Handle(ops.Routes(srv.Ready)...)
+	srv.Handle(ops.Routes(ops.Deps{Ready: srv.Ready})...)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -167,66 +167,11 @@ func ask(stream bool, prompt string) string {
 	return fmt.Sprintf(`{"model":%q,"stream":%v,"messages":[{"role":"user","content":%s}]}`, model, stream, b)
 }
 
-// usage is the usage block as a client reads it.
-type usage struct {
-	Prompt        int64 `json:"prompt_tokens"`
-	Completion    int64 `json:"completion_tokens"`
-	Total         int64 `json:"total_tokens"`
-	PromptDetails *struct {
-		Cached int64 `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
-	CompletionDetails *struct {
-		Reasoning int64 `json:"reasoning_tokens"`
-	} `json:"completion_tokens_details"`
-	Cost *string `json:"cost_usd"`
-}
-
-type call struct {
-	Index    *int   `json:"index"`
-	ID       string `json:"id"`
-	Type     string `json:"type"`
-	Function struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
-	} `json:"function"`
-}
-
-// answer is a whole answer as a client puts it together, from either transport.
-type answer struct {
-	ID, Model          string
-	Content, Reasoning string
-	Calls              []call
-	Finish             string
-	Mode               *string
-	Usage              *usage
-	Chunks             int
-}
-
-type wireChunk struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Created int64  `json:"created"`
-	Model   string `json:"model"`
-	Choices []struct {
-		Index int `json:"index"`
-		Delta *struct {
-			Role      string  `json:"role"`
-			Content   *string `json:"content"`
-			Reasoning *string `json:"reasoning_content"`
-			Calls     []call  `json:"tool_calls"`
-		} `json:"delta"`
-		Message *struct {
-			Role      string  `json:"role"`
-			Content   *string `json:"content"`
-			Reasoning string  `json:"reasoning_content"`
-			Calls     []call  `json:"tool_calls"`
-			Refusal   *string `json:"refusal"`
-		} `json:"message"`
-		Finish *string `json:"finish_reason"`
-	} `json:"choices"`
-	Mode  *json.RawMessage `json:"activeMode"`
-	Usage *usage           `json:"usage"`
-}
+// What is read of an answer.
+type (
+	answer = chattest.Answer
+	call   = chattest.Call
+)
 
 // raw sends body over a connection of its own, byte for byte.
 func raw(w io.Writer, proto, body string) {
@@ -245,112 +190,6 @@ func (s *server) dial(t *testing.T) net.Conn {
 	return c
 }
 
-// parseSSE reads a stream as strictly as the contract describes it.
-func parseSSE(b []byte) (a answer, err error) {
-	events := bytes.Split(bytes.TrimSuffix(b, []byte("\n\n")), []byte("\n\n"))
-	if n := len(events) - 1; n < 0 || string(events[n]) != "data: [DONE]" {
-		return a, fmt.Errorf("the stream does not end with [DONE]: %q", tail(b))
-	}
-	terminal := false
-	for i, ev := range events[:len(events)-1] {
-		for bytes.HasPrefix(ev, []byte(":")) {
-			if string(ev) == ": keepalive" {
-				ev = nil
-				break
-			}
-			_, ev, _ = bytes.Cut(ev, []byte("\n"))
-		}
-		if len(ev) == 0 {
-			continue
-		}
-		data, ok := bytes.CutPrefix(ev, []byte("data: "))
-		if !ok || bytes.ContainsAny(data, "\r\n") {
-			return a, fmt.Errorf("event %d is not one data line: %q", i, ev)
-		}
-		if terminal {
-			return a, fmt.Errorf("a chunk follows the terminal one: %s", data)
-		}
-		var c wireChunk
-		if err := json.Unmarshal(data, &c); err != nil {
-			return a, fmt.Errorf("event %d: %w in %s", i, err, data)
-		}
-		if c.Object != "chat.completion.chunk" || len(c.Choices) != 1 || c.Choices[0].Delta == nil {
-			return a, fmt.Errorf("event %d is no chunk: %s", i, data)
-		}
-		d := c.Choices[0].Delta
-		switch a.Chunks++; {
-		case a.Chunks == 1:
-			if a.ID, a.Model = c.ID, c.Model; d.Role != "assistant" || d.Content != nil {
-				return a, fmt.Errorf("the first chunk is no role chunk: %s", data)
-			}
-		case c.ID != a.ID || c.Model != a.Model || d.Role != "":
-			return a, fmt.Errorf("event %d: id, model or role differ: %s", i, data)
-		}
-		if d.Content != nil {
-			a.Content += *d.Content
-		}
-		if d.Reasoning != nil {
-			a.Reasoning += *d.Reasoning
-		}
-		a.Calls = append(a.Calls, d.Calls...)
-		if f := c.Choices[0].Finish; f != nil {
-			terminal = true
-			a.Finish = *f
-			if c.Usage == nil || !bytes.Contains(data, []byte(`"activeMode":`)) {
-				return a, fmt.Errorf("the terminal chunk lacks usage or activeMode: %s", data)
-			}
-			a.Usage = c.Usage
-			a.Mode, err = mode(c.Mode)
-		} else if c.Usage != nil || c.Mode != nil {
-			return a, fmt.Errorf("event %d has what only the terminal chunk has: %s", i, data)
-		}
-	}
-	if !terminal {
-		return a, fmt.Errorf("no terminal chunk: %q", tail(b))
-	}
-	return a, err
-}
-
-func parseJSON(b []byte) (a answer, err error) {
-	var c wireChunk
-	if err := json.Unmarshal(b, &c); err != nil {
-		return a, err
-	}
-	if c.Object != "chat.completion" || len(c.Choices) != 1 || c.Choices[0].Message == nil || c.Choices[0].Finish == nil || c.Usage == nil {
-		return a, fmt.Errorf("no completion: %s", b)
-	}
-	for _, k := range []string{`"activeMode":`, `"refusal":null`, `"logprobs":null`} {
-		if !bytes.Contains(b, []byte(k)) {
-			return a, fmt.Errorf("%s is missing: %s", k, b)
-		}
-	}
-	m := c.Choices[0].Message
-	a = answer{ID: c.ID, Model: c.Model, Reasoning: m.Reasoning, Calls: m.Calls, Finish: *c.Choices[0].Finish, Usage: c.Usage}
-	if m.Content != nil {
-		a.Content = *m.Content
-	} else if len(m.Calls) == 0 {
-		return a, fmt.Errorf("content is null without tool calls: %s", b)
-	}
-	a.Mode, err = mode(c.Mode)
-	return a, err
-}
-
-func mode(raw *json.RawMessage) (m *string, err error) {
-	if raw != nil {
-		err = json.Unmarshal(*raw, &m)
-	}
-	return m, err
-}
-
-func parserOf(stream bool) func([]byte) (answer, error) {
-	if stream {
-		return parseSSE
-	}
-	return parseJSON
-}
-
-func tail(b []byte) []byte { return b[max(0, len(b)-200):] }
-
 // both asks over both transports and gives the answers to check.
 func (s *server) both(t *testing.T, prompt string, check func(t *testing.T, a answer)) {
 	t.Helper()
@@ -367,7 +206,7 @@ func (s *server) answer(t *testing.T, body string, stream bool) answer {
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("status %d: %s", resp.StatusCode, b)
 	}
-	a, err := parserOf(stream)(b)
+	a, err := chattest.Parser(stream)(b)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/molecule-man/go-brrr"
 
 	"amplifier-agent/routes"
+	"amplifier-agent/routes/chat/chattest"
 	"amplifier-agent/upstream/simulator"
 )
 
@@ -298,7 +299,7 @@ func TestConnectionIsKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if a, err := parserOf(stream)(b); err != nil || a.Content != text {
+			if a, err := chattest.Parser(stream)(b); err != nil || a.Content != text {
 				t.Fatalf("answer %+v, error %v", a, err)
 			}
 		}
@@ -322,7 +323,7 @@ func TestOldHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err := parseSSE(b); err != nil || a.Content != "old" {
+	if a, err := chattest.ParseSSE(b); err != nil || a.Content != "old" {
 		t.Errorf("answer %+v, error %v in %q", a, err, b)
 	}
 }
@@ -337,7 +338,7 @@ func TestKeepaliveOverASocket(t *testing.T) {
 			if resp.StatusCode != 200 || strings.Count(string(b), ": keepalive\n") != 1 || !strings.Contains(string(b), want) {
 				t.Errorf("status %d: %s", resp.StatusCode, b)
 			}
-			if _, err := parseSSE(b); err != nil {
+			if _, err := chattest.ParseSSE(b); err != nil {
 				t.Error(err)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"amplifier-agent/pipeline"
+	"amplifier-agent/routes/chat/chattest"
 	"amplifier-agent/stages"
 	"amplifier-agent/upstream/simulator"
 )
@@ -285,7 +286,7 @@ func TestThousandStreams(t *testing.T) {
 				errs <- fmt.Errorf("stream %d: %w", i, err)
 				return
 			}
-			a, err := parseSSE(b)
+			a, err := chattest.ParseSSE(b)
 			if err != nil || a.Content != marker || a.Finish != "stop" {
 				errs <- fmt.Errorf("stream %d: content %q finish %q error %v", i, a.Content, a.Finish, err)
 			}
@@ -359,7 +360,7 @@ func TestShutdownLetsStreamsEnd(t *testing.T) {
 	if err := s.srv.Shutdown(patience); err != nil {
 		t.Errorf("shutdown: %v", err)
 	}
-	a, err := parseSSE(<-result)
+	a, err := chattest.ParseSSE(<-result)
 	if err != nil || a.Content != "onetwo" {
 		t.Errorf("content %q, error %v", a.Content, err)
 	}
@@ -384,7 +385,7 @@ func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 	if err := s.srv.Shutdown(100 * time.Millisecond); err != nil {
 		t.Errorf("shutdown: %v", err)
 	}
-	a, err := parseSSE(<-result)
+	a, err := chattest.ParseSSE(<-result)
 	if err != nil || !strings.HasPrefix(a.Content, "one") || !strings.Contains(a.Content, "shutting down") || a.Finish != "stop" {
 		t.Errorf("answer %+v, error %v", a, err)
 	}

@@ -1,9 +1,10 @@
 // Package lists serves what there is to choose from: models, skills and modes (http-face.md, "GET /v1/models, /v1/skills,
-// /v1/modes"). It imports codec, pipeline, routes, routes/chat and fasthttp.
+// /v1/modes"). It imports codec, pipeline, pipeline/catalog, routes, routes/chat and fasthttp.
 package lists
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
+	"amplifier-agent/pipeline/catalog"
 	"amplifier-agent/routes"
 	"amplifier-agent/routes/chat"
 )
@@ -21,9 +23,16 @@ type Models interface {
 	Get(id string) (pipeline.Served, bool)
 }
 
+// Catalog is what was discovered of skills or modes: nothing, if discovery failed. The list is sorted and not changed.
+type Catalog interface {
+	List() []catalog.Entry
+}
+
 // Deps is what the lists show.
 type Deps struct {
 	Models  Models
+	Skills  Catalog
+	Modes   Catalog
 	Started time.Time // stands for the models' creation, which nobody knows
 }
 
@@ -34,20 +43,23 @@ func Routes(d Deps) []routes.Route {
 	return []routes.Route{
 		{Method: fasthttp.MethodGet, Path: modelsPath, Handle: d.models},
 		{Method: fasthttp.MethodGet, Path: modelsPath + "/", Prefix: true, Handle: d.model},
-		{Method: fasthttp.MethodGet, Path: "/v1/skills", Handle: empty},
-		{Method: fasthttp.MethodGet, Path: "/v1/modes", Handle: empty},
+		{Method: fasthttp.MethodGet, Path: "/v1/skills", Handle: entries(d.Skills)},
+		{Method: fasthttp.MethodGet, Path: "/v1/modes", Handle: entries(d.Modes)},
 	}
 }
 
 // Model is the wire form of one model.
 type Model struct {
-	ID          string `json:"id"`
-	Object      string `json:"object"`
-	Created     int64  `json:"created"`
-	OwnedBy     string `json:"owned_by"`
-	Provider    string `json:"_provider"`
-	DisplayName string `json:"display_name"`
-	Limit       *Limit `json:"limit,omitempty"`
+	ID           string           `json:"id"`
+	Object       string           `json:"object"`
+	Created      int64            `json:"created"`
+	OwnedBy      string           `json:"owned_by"`
+	Provider     string           `json:"_provider"`
+	DisplayName  string           `json:"display_name"`
+	Limit        *Limit           `json:"limit,omitempty"`
+	Capabilities []string         `json:"capabilities,omitempty"`
+	Reasoning    *bool            `json:"reasoning,omitempty"` // "thinking" is among the capabilities; absent without any
+	Defaults     codec.RawMessage `json:"defaults,omitempty"`
 }
 
 // Limit is in tokens.
@@ -64,18 +76,23 @@ func wire(s pipeline.Served, created time.Time) Model {
 	if s.Model.ContextTokens > 0 || s.Model.OutputTokens > 0 {
 		m.Limit = &Limit{Context: s.Model.ContextTokens, Output: s.Model.OutputTokens}
 	}
+	if m.Capabilities = s.Model.Capabilities; len(m.Capabilities) > 0 {
+		thinks := slices.Contains(m.Capabilities, "thinking")
+		m.Reasoning = &thinks
+	}
+	m.Defaults = s.Model.Defaults
 	return m
 }
 
-// List is the wire form of a list of models.
-type List struct {
-	Object string  `json:"object"`
-	Data   []Model `json:"data"`
+// List is the wire form of a list.
+type List[T any] struct {
+	Object string `json:"object"`
+	Data   []T    `json:"data"`
 }
 
 // Of returns the list of models as GET /v1/models shows it.
-func Of(models []pipeline.Served, created time.Time) List {
-	l := List{Object: "list", Data: []Model{}}
+func Of(models []pipeline.Served, created time.Time) List[Model] {
+	l := List[Model]{Object: "list", Data: []Model{}}
 	for _, s := range models {
 		l.Data = append(l.Data, wire(s, created))
 	}
@@ -96,8 +113,9 @@ func (d *Deps) model(ctx *fasthttp.RequestCtx) {
 	write(ctx, wire(s, d.Started))
 }
 
-// empty is the list of a server that has discovered nothing.
-func empty(ctx *fasthttp.RequestCtx) { write(ctx, List{Object: "list", Data: []Model{}}) }
+func entries(c Catalog) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) { write(ctx, List[catalog.Entry]{Object: "list", Data: c.List()}) }
+}
 
 func write(ctx *fasthttp.RequestCtx, v any) {
 	b, err := codec.Marshal(v)

@@ -35,7 +35,7 @@ func BenchmarkDecoderLine(b *testing.B) {
 		"unknown":    `{"type":"from-the-future","a":{"b":[1,2,3]}}`,
 	} {
 		b.Run(name, func(b *testing.B) {
-			d, line := NewDecoder(testKey), []byte(l)
+			d, line := NewDecoder(testMask()), []byte(l)
 			events := 0
 			out := upstream.NewEmitter(func(*pipeline.Event, error) bool { events++; return true })
 			b.SetBytes(int64(len(line)))
@@ -53,7 +53,7 @@ func BenchmarkDrive200(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		done, err := upstream.Drive(bytes.NewReader(body), codec.LineOptions{MaxBytes: upstream.DefaultMaxLine, Skip: IsEcho}, NewDecoder(testKey), out, nil)
+		done, err := upstream.Drive(bytes.NewReader(body), codec.LineOptions{MaxBytes: upstream.DefaultMaxLine, Skip: IsEcho}, NewDecoder(testMask()), out, nil)
 		if !done || err != nil || out.Dead() {
 			b.Fatal(done, err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
+	"amplifier-agent/pipeline/secret"
 	"amplifier-agent/upstream"
 )
 
@@ -36,6 +37,7 @@ const (
 
 // Config configures a Provider. Only Key is required, and Surface on the vendor's own host.
 type Config struct {
+	ID        string // what the provider is called; "" means Name
 	BaseURL   string
 	Key       string
 	Surface   string
@@ -55,6 +57,7 @@ type Provider struct {
 	t      *upstream.Transport
 	header [][2]string
 	lines  codec.LineOptions
+	mask   *secret.Mask                   // knows the key
 	banned atomic.Pointer[pipeline.Error] // "Proxy use detected": the surface is off for the life of the process (rulings 11)
 }
 
@@ -62,6 +65,9 @@ var _ pipeline.Provider = (*Provider)(nil)
 
 // New returns the provider. Its errors are for the user who configured it.
 func New(c Config) (*Provider, error) {
+	if c.ID == "" {
+		c.ID = Name
+	}
 	if c.BaseURL == "" {
 		c.BaseURL = DefaultBaseURL
 	}
@@ -87,7 +93,8 @@ func New(c Config) (*Provider, error) {
 	if c.MaxLine == 0 {
 		c.MaxLine = upstream.DefaultMaxLine
 	}
-	p := &Provider{cfg: c, t: t, lines: codec.LineOptions{MaxBytes: c.MaxLine, Skip: IsEcho}}
+	p := &Provider{cfg: c, t: t, lines: codec.LineOptions{MaxBytes: c.MaxLine, Skip: IsEcho}, mask: new(secret.Mask)}
+	p.mask.Add(c.Key)
 	p.header = [][2]string{
 		{"Authorization", "Bearer " + c.Key},
 		{"Content-Type", "application/json"},
@@ -129,7 +136,7 @@ func cleanKey(key string) string {
 }
 
 // Name implements pipeline.Provider.
-func (p *Provider) Name() string { return Name }
+func (p *Provider) Name() string { return p.cfg.ID }
 
 // Close closes the idle connections.
 func (p *Provider) Close() { p.t.Close() }
@@ -150,7 +157,7 @@ func (p *Provider) Stream(ctx context.Context, r *pipeline.Round) pipeline.Strea
 			Body:    p.appendRequest(nil, r, time.Now()),
 			Silence: r.Silence,
 		}
-		p.t.Stream(ctx, call, p.lines, NewDecoder(p.cfg.Key), upstream.NewEmitter(yield), p.refusal)
+		p.t.Stream(ctx, call, p.lines, NewDecoder(p.mask), upstream.NewEmitter(yield), p.refusal)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
+	"amplifier-agent/pipeline/secret"
 	"amplifier-agent/upstream"
 )
 
@@ -15,7 +16,7 @@ const costWait = 250 * time.Millisecond
 // Decoder decodes the lines of one answer. It implements upstream.Decoder. Lines that are no JSON objects, and events that
 // nobody knows, are passed over.
 type Decoder struct {
-	secret  string // never shown in an error
+	mask    *secret.Mask // takes credentials out of errors
 	s       codec.Scanner
 	l       line
 	scratch []byte
@@ -32,8 +33,8 @@ type Decoder struct {
 
 var _ upstream.Decoder = (*Decoder)(nil)
 
-// NewDecoder returns a Decoder for one answer. If the upstream puts secret into an error, it is masked there; "" masks nothing.
-func NewDecoder(secret string) *Decoder { return &Decoder{secret: secret} }
+// NewDecoder returns a Decoder for one answer. What mask knows is taken out of the upstream's errors; it may be nil.
+func NewDecoder(mask *secret.Mask) *Decoder { return &Decoder{mask: mask} }
 
 // Line implements upstream.Decoder.
 func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
@@ -65,9 +66,9 @@ func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
 	case "provider-metadata":
 		d.cost(out)
 	case "error":
-		out.Fail(streamFault(l.err, l.message, d.secret))
+		out.Fail(streamFault(l.err, l.message, d.mask))
 	case "abort":
-		out.Fail(aborted(l.reason, d.secret))
+		out.Fail(aborted(l.reason, d.mask))
 	default: // start, start-step, the starts and ends of blocks, and what is not known
 	}
 }

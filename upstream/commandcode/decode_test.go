@@ -23,7 +23,7 @@ func events(src io.Reader) string {
 		pipeline.ToolCall: "call", pipeline.ToolCancel: "cancel", pipeline.Step: "step", pipeline.Cost: "cost", pipeline.Finish: "finish",
 	}
 	var b strings.Builder
-	for ev, err := range bodyStream(src, NewDecoder(testKey)) {
+	for ev, err := range bodyStream(src, NewDecoder(testMask())) {
 		if b.Len() > 0 {
 			b.WriteByte(' ')
 		}
@@ -422,7 +422,7 @@ func TestEcho(t *testing.T) {
 	long := strings.Repeat("x", 2<<20)
 	for line, ok := range map[string]bool{`{"type":"start-step","x":"` + long + `"}`: true, `{"type":"text-delta","text":"` + long + `"}`: false, long: false} {
 		out := upstream.NewEmitter(func(*pipeline.Event, error) bool { return true })
-		_, err := upstream.Drive(script(hello, line, hello), codec.LineOptions{MaxBytes: 1 << 20, Skip: IsEcho}, NewDecoder(""), out, nil)
+		_, err := upstream.Drive(script(hello, line, hello), codec.LineOptions{MaxBytes: 1 << 20, Skip: IsEcho}, NewDecoder(nil), out, nil)
 		if (err == nil) != ok {
 			t.Errorf("%.30s: %v", line, err)
 		}
@@ -439,7 +439,7 @@ func TestDecoderAllocatesNothing(t *testing.T) {
 		`{"type":"tool-call","toolCallId":"call_0","toolName":"f","input":{"a":[1,2,3]}}`,
 		`{"type":"from-the-future","x":{"y":[1,2]}}`,
 	} {
-		d, line := NewDecoder(testKey), []byte(l)
+		d, line := NewDecoder(testMask()), []byte(l)
 		if n := testing.AllocsPerRun(100, func() { d.Line(line, out) }); n > 0 {
 			t.Errorf("%v allocations for %s", n, l)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
+	"amplifier-agent/pipeline/secret"
 	"amplifier-agent/upstream"
 )
 
@@ -111,10 +112,10 @@ func (f *fault) says(words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(lower, w) })
 }
 
-// err classifies the fault. Secret never shows in it.
-func (f *fault) err(secret string) *pipeline.Error {
+// err classifies the fault. What mask knows never shows in it.
+func (f *fault) err(mask *secret.Mask) *pipeline.Error {
 	f.unwrap()
-	f.message = masked(f.message, secret)
+	f.message = mask.String(f.message)
 	if isPage(f.message) {
 		f.message = "(an HTML page)"
 	}
@@ -152,20 +153,20 @@ func (f *fault) err(secret string) *pipeline.Error {
 }
 
 // streamFault makes an error of an error event, which holds it in "error", in "message", or in both.
-func streamFault(raw []byte, message codec.Text, secret string) *pipeline.Error {
+func streamFault(raw []byte, message codec.Text, mask *secret.Mask) *pipeline.Error {
 	f := fault{message: message.String()}
 	if raw != nil {
 		var s codec.Scanner
 		s.Reset(raw)
 		f.read(&s)
 	}
-	return f.err(secret)
+	return f.err(mask)
 }
 
-func aborted(reason codec.Text, secret string) *pipeline.Error {
+func aborted(reason codec.Text, mask *secret.Mask) *pipeline.Error {
 	e := &pipeline.Error{Code: pipeline.CodeAborted, Origin: pipeline.OriginUpstream, Status: 499, Message: "the upstream aborted the stream"}
 	if len(reason) > 0 {
-		e.Message += ": " + shorten(masked(reason.String(), secret))
+		e.Message += ": " + shorten(mask.String(reason.String()))
 	}
 	return e
 }
@@ -181,7 +182,7 @@ func (p *Provider) refusal(r *upstream.Reply) error {
 		f = fault{message: strings.ToValidUTF8(string(body), "\uFFFD")}
 	}
 	f.status = r.Status
-	e := f.err(p.cfg.Key)
+	e := f.err(p.mask)
 	if f.message == "" {
 		e.Message = "no message"
 	}
@@ -193,14 +194,6 @@ func (p *Provider) refusal(r *upstream.Reply) error {
 		e.RetryAfter = time.Duration(min(after, maxRetryAfter)) * time.Second
 	}
 	return e
-}
-
-// masked is message without secret.
-func masked(message, secret string) string {
-	if secret == "" {
-		return message
-	}
-	return strings.ReplaceAll(message, secret, "***")
 }
 
 // isPage tells a page for browsers from text for people, which may begin with "<400>".

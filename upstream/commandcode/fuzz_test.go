@@ -44,7 +44,7 @@ func fuzzed(t *testing.T, src io.Reader) result {
 	return collect(t, func(yield func(*pipeline.Event, error) bool) {
 		out := upstream.NewEmitter(yield)
 		lines := codec.LineOptions{MaxBytes: 1 << 20, Skip: IsEcho}
-		if _, err := upstream.Drive(src, lines, NewDecoder(testKey), out, nil); err != nil {
+		if _, err := upstream.Drive(src, lines, NewDecoder(testMask()), out, nil); err != nil {
 			out.Fail(err)
 		}
 	})

@@ -14,10 +14,18 @@ import (
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
+	"amplifier-agent/pipeline/secret"
 	"amplifier-agent/stages"
 	"amplifier-agent/upstream"
 	"amplifier-agent/upstream/simulator"
 )
+
+// testMask knows testKey.
+func testMask() *secret.Mask {
+	m := new(secret.Mask)
+	m.Add(testKey)
+	return m
+}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -132,7 +140,7 @@ func run(t testing.TB, p pipeline.Provider, r *pipeline.Round) (res result) {
 // body is the meaning of the body of an answer.
 func body(t testing.TB, src io.Reader) result {
 	t.Helper()
-	return collect(t, bodyStream(src, NewDecoder(testKey)))
+	return collect(t, bodyStream(src, NewDecoder(testMask())))
 }
 
 func bodyStream(src io.Reader, d *Decoder) pipeline.Stream {

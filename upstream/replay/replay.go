@@ -23,6 +23,7 @@ const ext = ".ndjson"
 
 // Config configures a Provider.
 type Config struct {
+	ID string // what the provider is called; "" means Name
 	// Files holds the recordings: each NAME.ndjson in its root is the model NAME.
 	Files fs.FS
 	// MaxLine is the longest line in bytes; 0 means upstream.DefaultMaxLine.
@@ -38,6 +39,9 @@ var _ pipeline.Provider = (*Provider)(nil)
 
 // New returns a provider for the recordings in c.Files.
 func New(c Config) *Provider {
+	if c.ID == "" {
+		c.ID = Name
+	}
 	if c.MaxLine == 0 {
 		c.MaxLine = upstream.DefaultMaxLine
 	}
@@ -45,7 +49,7 @@ func New(c Config) *Provider {
 }
 
 // Name implements pipeline.Provider.
-func (p *Provider) Name() string { return Name }
+func (p *Provider) Name() string { return p.cfg.ID }
 
 // Models implements pipeline.Provider: the files in lexical order.
 func (p *Provider) Models(context.Context) ([]pipeline.Model, error) {
@@ -75,7 +79,7 @@ func (p *Provider) Stream(ctx context.Context, r *pipeline.Round) pipeline.Strea
 			body = p.cfg.Cut(body)
 		}
 		lines := codec.LineOptions{MaxBytes: p.cfg.MaxLine, Skip: commandcode.IsEcho}
-		if _, err := upstream.Drive(&flushing{ctx, body, out}, lines, commandcode.NewDecoder(""), out, nil); err != nil {
+		if _, err := upstream.Drive(&flushing{ctx, body, out}, lines, commandcode.NewDecoder(nil), out, nil); err != nil {
 			e := &pipeline.Error{Code: pipeline.CodeUpstream, Origin: pipeline.OriginUpstream, Message: "read the recording", Err: err}
 			if ctx.Err() != nil {
 				e.Code, e.Origin, e.Message = pipeline.CodeAborted, pipeline.OriginInternal, "the turn was cancelled"

@@ -27,7 +27,10 @@ var thirdParty = []rule{
 		"HTTP is known at the two ends only; stages and the pipeline are tested without it"},
 	{"github.com/goccy/go-json", []string{"codec"}, "one place decides how JSON off the hot path is read and written"},
 	{"github.com/klauspost/compress/", []string{"codec", "upstream/simulator"}, "one place decides what is decompressed, and with which bounds"},
-	{"encoding/json", []string{"upstream/commandcode/fixtures"}, "JSON off the hot path goes through codec; fixtures serve tests, which want a second opinion"},
+	{"github.com/goccy/go-yaml", []string{"pipeline/catalog"}, "one place reads front matter, with its bounds"},
+	{"github.com/VictoriaMetrics/metrics", []string{"pipeline/metrics"}, "one place knows the metrics library"},
+	{"github.com/gofrs/flock", []string{"cmd/internal/lifecycle", "pipeline/ledger"}, "locks across processes guard files that several servers share, and nothing else"},
+	{"encoding/json", []string{"upstream/commandcode/fixtures", "routes/chat/chattest"}, "JSON off the hot path goes through codec; fixtures serve tests, which want a second opinion"},
 }
 
 // layers are folders and what of this module they may import, besides what is below them. The first match counts, so that
@@ -38,13 +41,21 @@ var layers = []struct {
 	reason string
 }{
 	{"codec", nil, "bytes only"},
+	{"pipeline/atomicfile", nil, "files only"},
+	{"pipeline/secret", []string{"codec"}, "text only"},
+	{"pipeline/config", []string{"codec", "pipeline/secret"}, "files and names; it knows nothing of turns"},
+	{"pipeline/catalog", []string{"codec", "pipeline"}, "skills and modes are files"},
+	{"pipeline/transcript", []string{"codec", "pipeline", "pipeline/atomicfile"}, "it stores what it is given"},
+	{"pipeline/ledger", []string{"codec", "pipeline", "pipeline/atomicfile"}, "it writes down what it is told"},
+	{"pipeline/metrics", []string{"pipeline"}, "it counts what it is told"},
+	{"pipeline/fetch", []string{"codec", "pipeline"}, "a client of the web: it knows no face"},
 	{"pipeline/engine", []string{"codec", "pipeline", "pipeline/tool"}, "the library knows neither faces nor providers"},
 	{"pipeline/session", []string{"codec", "pipeline", "pipeline/engine"}, "sessions run turns through the engine"},
 	{"pipeline", []string{"codec"}, "types and contracts: no I/O, no HTTP, no provider"},
 	{"stages", []string{"codec", "pipeline"}, "a stage that needs more declares an interface of its own"},
 	{"upstream/simulator", []string{"codec"}, "it must not share the mistakes of the client that it checks"},
-	{"upstream", []string{"codec", "pipeline"}, "providers know neither stages nor faces"},
-	{"routes", []string{"codec", "pipeline", "pipeline/engine", "pipeline/session", "pipeline/catalog", "pipeline/config"}, "faces know neither stages nor providers"},
+	{"upstream", []string{"codec", "pipeline", "pipeline/secret"}, "providers know neither stages nor faces"},
+	{"routes", []string{"codec", "pipeline", "pipeline/engine", "pipeline/session", "pipeline/catalog", "pipeline/config", "pipeline/metrics"}, "faces know neither stages nor providers"},
 }
 
 // files calls f for each Go file that is not a test, with its folder below the module's root and its imports.

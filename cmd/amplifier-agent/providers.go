@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"amplifier-agent/codec"
+	"amplifier-agent/pipeline"
+	"amplifier-agent/pipeline/config"
+	"amplifier-agent/pipeline/secret"
+	"amplifier-agent/upstream"
+	"amplifier-agent/upstream/commandcode"
+	"amplifier-agent/upstream/replay"
+	"amplifier-agent/upstream/simulator"
+)
+
+// demoPace is the pause between two deltas of the simulator's answers: that of a quick model.
+const demoPace = 15 * time.Millisecond
+
+// errNoProvider tells what to do when there is nobody to ask.
+var errNoProvider = errors.New("no provider has credentials: export COMMANDCODE_API_KEY, name providers in a host config (--config), or try the server without one: --demo")
+
+// sources is what providers are made from.
+type sources struct {
+	host *config.Host
+	demo bool
+	env  func(string) string
+	log  *slog.Logger
+	mask *secret.Mask // learns each credential
+}
+
+// upstreams are the providers of a process and the models that they serve.
+type upstreams struct {
+	models *upstream.Registry
+	closer []func() // called in reverse
+}
+
+func (u *upstreams) close() {
+	for _, f := range slices.Backward(u.closer) {
+		f()
+	}
+}
+
+// summary counts the models of each provider.
+func (u *upstreams) summary() map[string]int {
+	n := map[string]int{}
+	for _, m := range u.models.All() {
+		n[m.Provider.Name()]++
+	}
+	return n
+}
+
+// module makes a provider of one kind from its entry in the host config, whose config may be empty.
+type module func(s *sources, u *upstreams, id string, cfg []byte) (pipeline.Provider, error)
+
+// modules are the kinds of providers that this build has. Adding a provider is a line here.
+var modules = map[string]module{
+	commandcode.Name: openCommandCode,
+	replay.Name:      openReplay,
+}
+
+// openUpstreams makes the providers and asks them for their models (http-face.md, "Startup behavior"). Those that the host config
+// names are the ones; if it names none, they are those that have credentials. One that cannot be made fails like one that cannot
+// list its models: it is logged and skipped.
+func openUpstreams(ctx context.Context, s sources) (u *upstreams, err error) {
+	u = new(upstreams)
+	defer func() {
+		if err != nil {
+			u.close()
+		}
+	}()
+	var list []pipeline.Provider
+	open := func(id, name string, cfg []byte) {
+		p, err := construct(&s, u, id, name, cfg)
+		if err != nil {
+			p = broken{id, err}
+		}
+		list = append(list, p)
+	}
+	switch {
+	case s.demo:
+		open(commandcode.Name, commandcode.Name, nil)
+	case len(s.host.Providers) > 0:
+		for _, e := range s.host.Providers {
+			open(e.ID, e.Module, e.Config)
+		}
+	default:
+		for _, name := range resolvable(s.env) {
+			open(name, name, nil)
+		}
+		if len(list) == 0 {
+			return u, errNoProvider
+		}
+	}
+	u.models, err = upstream.Enumerate(ctx, s.log, list...)
+	return u, err
+}
+
+// resolvable are the modules that have credentials without being told any.
+func resolvable(env func(string) string) (names []string) {
+	if commandCodeKey(env) != "" {
+		names = append(names, commandcode.Name)
+	}
+	return names
+}
+
+func construct(s *sources, u *upstreams, id, name string, cfg []byte) (pipeline.Provider, error) {
+	f, ok := modules[name]
+	if !ok {
+		return nil, fmt.Errorf("module %s is not built yet: use one of %s", name, strings.Join(slices.Sorted(maps.Keys(modules)), ", "))
+	}
+	cfg, err := overlay(s.host, name, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return f(s, u, id, cfg)
+}
+
+// overlay puts the members of the host config's single provider block over those of a provider's own config, unless the block is
+// for another module.
+func overlay(host *config.Host, name string, cfg []byte) ([]byte, error) {
+	if p := host.Provider; !p.Set || p.Module != "" && p.Module != name || len(p.Config) == 0 {
+		return cfg, nil
+	}
+	members := map[string]codec.RawMessage{}
+	for _, data := range [][]byte{cfg, host.Provider.Config} {
+		if len(data) == 0 {
+			continue
+		}
+		if err := codec.Unmarshal(data, &members); err != nil {
+			return nil, err
+		}
+	}
+	return codec.Marshal(members)
+}
+
+// settings decodes a provider's config into v, and warns of members that it does not know.
+func settings(s *sources, id string, cfg []byte, v any, known ...string) error {
+	if len(cfg) == 0 {
+		return nil
+	}
+	members := map[string]codec.RawMessage{}
+	if err := codec.Unmarshal(cfg, &members); err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	for name := range members {
+		if !slices.Contains(known, name) {
+			s.log.Warn("the provider's config has a member that is not known: it is ignored", "provider", id, "member", name, "known", known)
+		}
+	}
+	if err := codec.Unmarshal(cfg, v); err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	return nil
+}
+
+func commandCodeKey(env func(string) string) string {
+	if key := env("COMMANDCODE_API_KEY"); key != "" {
+		return key
+	}
+	return env("COMMAND_CODE_API_KEY")
+}
+
+func openCommandCode(s *sources, u *upstreams, id string, cfg []byte) (pipeline.Provider, error) {
+	var c struct {
+		BaseURL   string `json:"base_url"`
+		APIKey    string `json:"api_key"`
+		Surface   string `json:"surface"`
+		Version   string `json:"version"`
+		ZDR       bool   `json:"zdr"`
+		MaxTokens int    `json:"max_tokens"`
+	}
+	err := settings(s, id, cfg, &c, "base_url", "api_key", "surface", "version", "zdr", "max_tokens", "default_model")
+	if err != nil {
+		return nil, err
+	}
+	cc := commandcode.Config{
+		ID:        id,
+		BaseURL:   or(c.BaseURL, s.env("COMMANDCODE_BASE_URL")),
+		Key:       or(c.APIKey, commandCodeKey(s.env)),
+		Surface:   or(c.Surface, s.env("COMMANDCODE_SURFACE")),
+		Version:   or(c.Version, s.env("COMMANDCODE_VERSION")),
+		ZDR:       c.ZDR || s.env("CMD_ZDR") == "1",
+		MaxTokens: c.MaxTokens,
+		UserAgent: "amplifier-agent/" + version(),
+		Idle:      idle(s.host.Limits.Idle),
+		MaxLine:   s.host.Limits.LineBytes,
+	}
+	if s.demo {
+		sim, err := simulator.Start(simulator.Options{Pace: demoPace})
+		if err != nil {
+			return nil, fmt.Errorf("start the simulator: %w", err)
+		}
+		u.closer = append(u.closer, func() { _ = sim.Close() })
+		cc.BaseURL, cc.Key, cc.Surface = sim.URL(), "demo", commandcode.SurfaceGenerate
+	} else {
+		s.mask.Add(cc.Key)
+	}
+	p, err := commandcode.New(cc)
+	if err != nil {
+		return nil, err
+	}
+	u.closer = append(u.closer, p.Close)
+	return p, nil
+}
+
+// idle is the longest silence of an upstream in the terms of the providers, to whom 0 is their default and less than that no limit.
+func idle(limit time.Duration) time.Duration {
+	if limit == 0 {
+		return -1
+	}
+	return limit
+}
+
+func openReplay(s *sources, _ *upstreams, id string, cfg []byte) (pipeline.Provider, error) {
+	var c struct {
+		Dir string `json:"dir"`
+	}
+	if err := settings(s, id, cfg, &c, "dir"); err != nil {
+		return nil, err
+	}
+	if c.Dir == "" {
+		return nil, errors.New(`replay: say where the recordings are: "config": {"dir": "…"}`)
+	}
+	if !filepath.IsAbs(c.Dir) {
+		c.Dir = filepath.Join(filepath.Dir(s.host.Path), c.Dir)
+	}
+	return replay.New(replay.Config{ID: id, Files: os.DirFS(c.Dir), MaxLine: s.host.Limits.LineBytes}), nil
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// broken is a provider that could not be made.
+type broken struct {
+	id  string
+	err error
+}
+
+func (b broken) Name() string                                            { return b.id }
+func (b broken) Models(context.Context) ([]pipeline.Model, error)        { return nil, b.err }
+func (b broken) Stream(context.Context, *pipeline.Round) pipeline.Stream { return pipeline.Fail(b.err) }

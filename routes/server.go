@@ -48,7 +48,8 @@ type Config struct {
 	MaxBody   int // bytes; 0 means DefaultMaxBody
 	MaxConns  int // open connections; 0 means no limit
 	Deadlines Deadlines
-	// Rejected, if set, hears of each request that got to no handler, and of each connection beyond MaxConns.
+	// Rejected, if set, hears of each request that got to no handler, or whose handler panicked, and of each connection beyond
+	// MaxConns.
 	Rejected func(pipeline.Code)
 	Log      *slog.Logger
 }

@@ -13,6 +13,7 @@ import (
 
 	"amplifier-agent/pipeline/config"
 	"amplifier-agent/pipeline/secret"
+	"amplifier-agent/routes"
 	"amplifier-agent/routes/chat"
 )
 
@@ -79,6 +80,9 @@ func (f *serveFlags) resolve(c *cobra.Command, env func(string) string) (o serve
 	o.logLevel = pick("log-level", f.logLevel, "info", envPrefix+"LOG_LEVEL")
 	o.hosts = list(env(envPrefix + "ALLOW_HOSTS"))
 	o.origins = list(env(envPrefix + "ALLOW_ORIGINS"))
+	if err := (routes.Guard{Hosts: o.hosts, Origins: o.origins}).Check(); err != nil {
+		return o, fmt.Errorf("%sALLOW_HOSTS, %sALLOW_ORIGINS: %w", envPrefix, envPrefix, err)
+	}
 	o.bind = strings.Trim(pick("bind", f.bind, defaultBind, envPrefix+"BIND"), "[]")
 	o.key = strings.TrimSpace(pick("api-key", f.key, defaultKey, envPrefix+"API_KEY"))
 	o.modelID = pick("model-id", f.modelID, defaultModel, envPrefix+"MODEL_ID")

@@ -160,7 +160,7 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, unreadable(path, err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // nothing was written
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err != nil {
 		return nil, unreadable(path, err)

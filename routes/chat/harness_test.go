@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"amplifier-agent/pipeline"
+	"amplifier-agent/pipeline/catalog"
 	"amplifier-agent/pipeline/engine"
 	"amplifier-agent/routes"
 	"amplifier-agent/routes/chat"
@@ -48,11 +49,6 @@ var quietLog = slog.New(slog.DiscardHandler)
 func round(log *slog.Logger) []pipeline.Stage {
 	return []pipeline.Stage{stages.EventMap(log), stages.UsageFold(log)}
 }
-
-// noModes is a server without modes.
-type noModes struct{}
-
-func (noModes) Mode(string) (*pipeline.Mode, error) { return nil, nil }
 
 // server is the real server in front of the simulator, over real sockets.
 type server struct {
@@ -96,9 +92,10 @@ func serve(t *testing.T, s setup, p pipeline.Provider) *server {
 	if s.label == "" {
 		s.label = "amplifier"
 	}
+	modes := catalog.DiscoverModes(catalog.ModeOptions{}) // what is built in
 	srv := routes.New(routes.Config{Auth: stages.Auth(key), Log: quietLog})
 	face := &chat.Handler{
-		Stages: append(s.extra, stages.Ready(srv.Ready), stages.Decode(stages.DecodeOptions{}), stages.Model(models, nil), stages.Mode(noModes{}),
+		Stages: append(s.extra, stages.Ready(srv.Ready), stages.Decode(stages.DecodeOptions{}), stages.Model(models, nil), stages.Mode(modes),
 			stages.History(), stages.Containment(false), stages.ToolMount()),
 		Runner:    &engine.Runner{Round: round(quietLog)},
 		Label:     s.label,
@@ -109,7 +106,7 @@ func serve(t *testing.T, s setup, p pipeline.Provider) *server {
 		Base:      srv.Base(),
 	}
 	srv.Handle(routes.Route{Method: fasthttp.MethodPost, Path: "/v1/chat/completions", Handle: face.Serve})
-	srv.Handle(lists.Routes(lists.Deps{Models: models, Started: time.Now()})...)
+	srv.Handle(lists.Routes(lists.Deps{Models: models, Skills: catalog.DiscoverSkills(catalog.SkillOptions{}), Modes: modes, Started: time.Now()})...)
 	srv.Handle(ops.Routes(ops.Deps{Ready: srv.Ready})...)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -167,11 +164,8 @@ func ask(stream bool, prompt string) string {
 	return fmt.Sprintf(`{"model":%q,"stream":%v,"messages":[{"role":"user","content":%s}]}`, model, stream, b)
 }
 
-// What is read of an answer.
-type (
-	answer = chattest.Answer
-	call   = chattest.Call
-)
+// answer is a whole answer as a client puts it together.
+type answer = chattest.Answer
 
 // raw sends body over a connection of its own, byte for byte.
 func raw(w io.Writer, proto, body string) {

@@ -133,8 +133,9 @@ func TestLists(t *testing.T) {
 			t.Errorf("%s: status %d: %s", m.ID, resp.StatusCode, one)
 		}
 	}
-	for _, path := range []string{"/v1/skills", "/v1/modes"} {
-		if resp, b := s.do(t, "GET", path, "", "Authorization", "Bearer "+key); resp.StatusCode != 200 || string(b) != `{"object":"list","data":[]}`+"\n" {
+	for path, name := range map[string]string{"/v1/skills": "code-review", "/v1/modes": "brainstorm"} {
+		resp, b := s.do(t, "GET", path, "", "Authorization", "Bearer "+key)
+		if begin := `{"object":"list","data":[{"name":"` + name + `","description":"`; resp.StatusCode != 200 || !strings.HasPrefix(string(b), begin) || !strings.HasSuffix(string(b), `"shadowed":[]}]}`+"\n") {
 			t.Errorf("%s: status %d: %s", path, resp.StatusCode, b)
 		}
 	}

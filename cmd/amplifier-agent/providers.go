@@ -193,6 +193,7 @@ func openCommandCode(s *sources, u *upstreams, id string, cfg []byte) (pipeline.
 		UserAgent: "amplifier-agent/" + version(),
 		Idle:      idle(s.host.Limits.Idle),
 		MaxLine:   s.host.Limits.LineBytes,
+		Log:       s.log,
 	}
 	if s.demo {
 		sim, err := simulator.Start(simulator.Options{Pace: demoPace})

@@ -197,26 +197,6 @@ func TestRefusedAddresses(t *testing.T) {
 	}
 }
 
-// TestRebinding: a name that leads to a good address first and to another later is checked each time it is dialled.
-func TestRebinding(t *testing.T) {
-	var hits atomic.Int32
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if hits.Add(1) == 1 {
-			http.Redirect(w, r, "/again", http.StatusFound)
-		}
-	}))
-	defer s.Close()
-	at := netip.MustParseAddrPort(s.Listener.Addr().String())
-	c := New(Options{
-		Resolver: names(t, map[string][]string{"rebind.example": {"127.0.0.1", "127.0.0.2"}}),
-		Permit:   func(a netip.AddrPort) bool { return a == at }, // the second address reaches the same server, if it is dialled
-	})
-	_, err := c.Get(t.Context(), fmt.Sprintf("http://rebind.example:%d/", at.Port()))
-	if s := message(t, err); !strings.Contains(s, string(errAway)) || hits.Load() != 1 {
-		t.Errorf("%s, %d requests", s, hits.Load())
-	}
-}
-
 // TestRedirects: each hop is checked as the first.
 func TestRedirects(t *testing.T) {
 	var inside atomic.Int32

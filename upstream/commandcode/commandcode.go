@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,7 @@ type Config struct {
 	WorkingDir string
 	Idle       time.Duration // longest silence, see upstream.TransportConfig
 	MaxLine    int           // bytes; 0 means upstream.DefaultMaxLine
+	Log        *slog.Logger  // nil logs nothing
 }
 
 // Provider implements pipeline.Provider. Close it to give up its idle connections.
@@ -89,6 +91,9 @@ func New(c Config) (*Provider, error) {
 	}
 	if c.MaxTokens == 0 {
 		c.MaxTokens = DefaultMaxTokens
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.MaxLine == 0 {
 		c.MaxLine = upstream.DefaultMaxLine

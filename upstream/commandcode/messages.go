@@ -12,7 +12,9 @@ import (
 //     without a word and a message between two results of one batch is refused.
 //   - Empty text parts and messages without parts are left out, but for a final user message.
 //   - An assistant message holds reasoning, then text, then calls.
-func appendMessages(dst []byte, messages []pipeline.Message) []byte {
+//
+// Moved is how many images of results went into user messages.
+func appendMessages(dst []byte, messages []pipeline.Message) (out []byte, moved int) {
 	w := writer{dst: append(dst, '[')}
 	names := map[string]string{} // of the calls so far, by id: the nearest one before counts
 	for i := 0; i < len(messages); i++ {
@@ -37,13 +39,14 @@ func appendMessages(dst []byte, messages []pipeline.Message) []byte {
 	if w.msgs == 0 { // the gateway refuses an empty list
 		w.user(nil, true)
 	}
-	return append(w.dst, ']')
+	return append(w.dst, ']'), w.moved
 }
 
 type writer struct {
-	dst  []byte
-	msgs int
-	open int // parts in the open message
+	dst   []byte
+	msgs  int
+	open  int // parts in the open message
+	moved int // images
 }
 
 func (w *writer) str(s string) { w.dst = codec.AppendString(w.dst, s) }
@@ -167,7 +170,7 @@ func (w *writer) results(messages []pipeline.Message, names map[string]string) {
 		}
 	}
 	w.end()
-	if len(images) > 0 {
+	if w.moved += len(images); len(images) > 0 {
 		w.user(append([]pipeline.Part{{Text: "Images that the tools above returned:"}}, images...), false)
 	}
 }

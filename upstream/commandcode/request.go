@@ -25,7 +25,10 @@ func (p *Provider) appendRequest(dst []byte, r *pipeline.Round, now time.Time) [
 	dst = append(dst, `,"system":`...)
 	dst = codec.AppendString(dst, system(r))
 	dst = append(dst, `,"messages":`...)
-	dst = appendMessages(dst, r.Messages)
+	dst, moved := appendMessages(dst, r.Messages)
+	if moved > 0 {
+		p.cfg.Log.Debug("images of tool results go into a user message: the gateway drops them elsewhere", "provider", p.cfg.ID, "images", moved)
+	}
 	choice, tools := toolChoice(&r.Sampling, r.Tools)
 	dst = append(dst, `,"tools":`...)
 	dst = appendTools(dst, tools)

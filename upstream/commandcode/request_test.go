@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -223,7 +224,7 @@ func TestOrphanResult(t *testing.T) {
 	for name, want := range map[string]string{"": `"toolName":"unknown"`, "given": `"toolName":"given"`} {
 		m := toolResult("c9", say("x"))
 		m.Name = name
-		if got := string(appendMessages(nil, []pipeline.Message{user("hi"), m})); !strings.Contains(got, want) {
+		if got := string(first(appendMessages(nil, []pipeline.Message{user("hi"), m}))); !strings.Contains(got, want) {
 			t.Error(got)
 		}
 	}
@@ -237,6 +238,28 @@ func TestMaxTokens(t *testing.T) {
 		all := s.Requests()
 		if got := all[len(all)-1].MaxTokens; got != want {
 			t.Errorf("%d became %d", n, got)
+		}
+	}
+}
+
+func first(b []byte, _ int) []byte { return b }
+
+// TestMovedImagesAreLogged: what the gateway would have dropped without a word is not moved without one.
+func TestMovedImagesAreLogged(t *testing.T) {
+	s := simulate(t, simulator.Options{})
+	var log bytes.Buffer
+	p, err := New(Config{BaseURL: s.URL(), Key: testKey, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	for name, want := range map[string]bool{"tools": false, "tool_images": true} {
+		log.Reset()
+		r := *requests[name]
+		r.Model = testModel
+		run(t, p, &r)
+		if got := strings.Contains(log.String(), "images=2"); got != want {
+			t.Errorf("%s: logged %q", name, log.String())
 		}
 	}
 }

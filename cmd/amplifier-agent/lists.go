@@ -101,8 +101,8 @@ func printModels(w io.Writer, models []pipeline.Served, asJSON bool) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ID\tNAME\tPROVIDER\tCONTEXT\tCAPABILITIES")
-	for _, m := range models {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", m.ID, m.Model.Name, m.Provider.Name(), m.Model.ContextTokens, strings.Join(m.Model.Capabilities, ","))
+	for i, m := range lists.Of(models, time.Now()).Data { // the same words as over HTTP
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", m.ID, m.DisplayName, m.Provider, models[i].Model.ContextTokens, strings.Join(m.Capabilities, ","))
 	}
 	return t.Flush()
 }

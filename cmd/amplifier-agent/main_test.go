@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ func program(t *testing.T, env []string, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
 	t.Cleanup(cancel)
 	c := exec.CommandContext(ctx, exe, args...)
-	c.Env = append([]string{"AMPLIFIER_AGENT_TEST_AS_PROGRAM=1", "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}, env...)
+	c.Env = append([]string{"AMPLIFIER_AGENT_TEST_AS_PROGRAM=1", "GORACE=atexit_sleep_ms=0", "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}, env...)
 	c.Dir = t.TempDir()
 	for _, entry := range env {
 		if dir, ok := strings.CutPrefix(entry, testDir); ok {
@@ -68,8 +69,26 @@ type server struct {
 	cmd    *exec.Cmd
 	url    string
 	stdout bytes.Buffer
-	stderr bytes.Buffer
+	stderr lines
 	read   chan struct{}
+}
+
+// lines gathers what a program has said so far. It may be read while the program runs.
+type lines struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lines) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.b.WriteString(line + "\n")
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 func startServer(t *testing.T, env []string, args ...string) *server {
@@ -88,9 +107,9 @@ func startServer(t *testing.T, env []string, args ...string) *server {
 	go func() {
 		defer close(s.read)
 		defer close(ready)
-		for lines := bufio.NewScanner(pipe); lines.Scan(); {
-			s.stderr.WriteString(lines.Text() + "\n")
-			if rest, ok := strings.CutPrefix(lines.Text(), "ready: OPENAI_BASE_URL="); ok {
+		for scan := bufio.NewScanner(pipe); scan.Scan(); {
+			s.stderr.add(scan.Text())
+			if rest, ok := strings.CutPrefix(scan.Text(), "ready: OPENAI_BASE_URL="); ok {
 				ready <- strings.Fields(rest)[0]
 			}
 		}

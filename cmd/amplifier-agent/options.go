@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -83,9 +84,9 @@ func (f *serveFlags) resolve(c *cobra.Command, env func(string) string) (o serve
 	if err := (routes.Guard{Hosts: o.hosts, Origins: o.origins}).Check(); err != nil {
 		return o, fmt.Errorf("%sALLOW_HOSTS, %sALLOW_ORIGINS: %w", envPrefix, envPrefix, err)
 	}
-	o.bind = strings.Trim(pick("bind", f.bind, defaultBind, envPrefix+"BIND"), "[]")
+	o.bind = strings.Trim(strings.TrimSpace(pick("bind", f.bind, defaultBind, envPrefix+"BIND")), "[]")
 	o.key = strings.TrimSpace(pick("api-key", f.key, defaultKey, envPrefix+"API_KEY"))
-	o.modelID = pick("model-id", f.modelID, defaultModel, envPrefix+"MODEL_ID")
+	o.modelID = strings.TrimSpace(pick("model-id", f.modelID, defaultModel, envPrefix+"MODEL_ID"))
 	o.port = f.port
 	if v := env(envPrefix + "PORT"); !set("port") && v != "" {
 		if o.port, err = strconv.Atoi(strings.TrimSpace(v)); err != nil {
@@ -107,6 +108,9 @@ func (f *serveFlags) resolve(c *cobra.Command, env func(string) string) (o serve
 	if err := config.CheckWorkspace(o.workspace); err != nil {
 		return o, err
 	}
+	if set("config") && strings.TrimSpace(f.config) == "" {
+		return o, errors.New("--config names no file: leave it out to run without one")
+	}
 	if o.config, err = config.File(pick("config", f.config, "", envPrefix+"CONFIG_PATH", "AMPLIFIER_AGENT_CONFIG")); err != nil {
 		return o, err
 	}
@@ -115,6 +119,9 @@ func (f *serveFlags) resolve(c *cobra.Command, env func(string) string) (o serve
 	case chat.StreamAuto, chat.StreamSSE, chat.StreamJSON:
 	default:
 		return o, fmt.Errorf("%sSTREAM_DEFAULT=%q: use auto, sse or json", envPrefix, o.stream)
+	}
+	if o.bind == "" {
+		return o, errors.New("--bind names no address: use 0.0.0.0 or :: to listen on every one")
 	}
 	if o.modelID == "" {
 		return o, fmt.Errorf("the model label must not be empty: set --model-id or %sMODEL_ID", envPrefix)

@@ -100,7 +100,9 @@ func openUpstreams(ctx context.Context, s sources) (u *upstreams, err error) {
 			return u, errNoProvider
 		}
 	}
-	u.models, err = upstream.Enumerate(ctx, s.log, list...)
+	if u.models, err = upstream.Enumerate(ctx, s.log, list...); errors.Is(err, upstream.ErrNoModels) {
+		err = fmt.Errorf("%w: check the addresses and keys above, or try the server without any: --demo", err)
+	}
 	return u, err
 }
 
@@ -233,6 +235,9 @@ func openReplay(s *sources, _ *upstreams, id string, cfg []byte) (pipeline.Provi
 	}
 	if !filepath.IsAbs(c.Dir) {
 		c.Dir = filepath.Join(filepath.Dir(s.host.Path), c.Dir)
+	}
+	if _, err := os.ReadDir(c.Dir); err != nil {
+		return nil, fmt.Errorf("replay: %w", err)
 	}
 	return replay.New(replay.Config{ID: id, Files: os.DirFS(c.Dir), MaxLine: s.host.Limits.LineBytes}), nil
 }

@@ -67,7 +67,14 @@ func withServer(ctx context.Context, o serveOptions, stderr io.Writer, publish b
 	defer stop()
 	p, err := assemble(ctx, o, log, mask)
 	if ctx.Err() != nil {
-		err = errors.Join(failed(errors.New("interrupted before it was ready")), err)
+		if p != nil {
+			p.close()
+		}
+		if publish { // a server that is told to end has done so
+			log.Info("told to end before it was ready")
+			return nil
+		}
+		return failed(errors.New("interrupted before it was ready"))
 	}
 	if err != nil {
 		return err
@@ -75,7 +82,7 @@ func withServer(ctx context.Context, o serveOptions, stderr io.Writer, publish b
 	defer p.close()
 	ln, err := net.Listen("tcp", net.JoinHostPort(o.bind, strconv.Itoa(o.port)))
 	if err != nil {
-		return fmt.Errorf("%w: choose another port with --port", err)
+		return fmt.Errorf("%w: choose another port with --port, or another address with --bind", err)
 	}
 	s := newServer(p)
 	served := make(chan error, 1)

@@ -132,7 +132,7 @@ var Keys = []Key{
 	{Path: "limits.idleSeconds", Type: Number, Max: 86_400, Default: "900", unit: time.Second, field: func(h *Host) any { return &h.Limits.Idle },
 		Doc: "How long an upstream may be silent in the middle of an answer. 0 is for ever."},
 	{Path: "limits.drainSeconds", Type: Number, Max: 3600, Default: "4", unit: time.Second, field: func(h *Host) any { return &h.Limits.Drain },
-		Doc: "How long running answers may take to end when the server is told to stop."},
+		Doc: "How long running answers may take to end when the server is told to stop. `serve stop` kills after 5 s unless its `--timeout` is longer."},
 	{Path: "limits.connections", Type: Number, Max: 1 << 20, Default: "0", field: func(h *Host) any { return &h.Limits.Connections },
 		Doc: "Of clients at a time. 0 is no limit but the system's."},
 	{Path: "limits.fetchImages", Type: Flag, Default: "false", field: func(h *Host) any { return &h.Limits.FetchImages },

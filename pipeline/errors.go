@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -105,6 +106,17 @@ const (
 // Invalid is an error for a request that breaks the schema at param (rulings 19).
 func Invalid(param, message string) *Error {
 	return &Error{Code: CodeInvalidRequest, Origin: OriginClient, Param: param, Message: message}
+}
+
+// maxQuotedBytes is how much of a client's words an error or a log line repeats.
+const maxQuotedBytes = 200
+
+// Short is s as far as it is worth repeating to people.
+func Short(s string) string {
+	if len(s) <= maxQuotedBytes {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxQuotedBytes], "") + "…"
 }
 
 // Causes for which a turn's context ends.

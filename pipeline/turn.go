@@ -18,7 +18,7 @@ const (
 )
 
 // Turn is one request and everything that becomes known about it. A face fills the first block, the stages the rest, each in its
-// Request half; from then on only Usage and Cost change, on the goroutine that runs the stream. A Turn owns its memory.
+// Request half; from then on only Usage, Cost and Outcome change, on the goroutine that runs the stream. A Turn owns its memory.
 type Turn struct {
 	ID       string // 24 hex digits, unique
 	Received time.Time

@@ -200,6 +200,12 @@ func bracketed(bind string) string {
 	return bind
 }
 
+// Loopback reports whether only this machine can reach an address to bind to.
+func Loopback(bind string) bool {
+	name, ok := hostName(bracketed(bind))
+	return ok && loopback(name)
+}
+
 // loopback reports whether a name always means this machine. Names below localhost do not count: not every resolver agrees.
 func loopback(name string) bool {
 	addr, err := netip.ParseAddr(name)

@@ -20,12 +20,11 @@ import (
 
 // Limits and defaults of a server.
 const (
-	DefaultMaxBody = 32 << 20        // bytes of a request's body
-	DefaultDrain   = 4 * time.Second // so that a server is gone before whoever stops it loses patience, often after 5 s
+	DefaultMaxBody = 32 << 20 // bytes of a request's body
 
-	maxHeaderBytes = 16 << 10        // of a request, its first line included
-	cutOff         = 3 * time.Second // for cancelled streams to write their end
-	fullRetry      = time.Second     // when a client may try again that was one too many
+	maxHeaderBytes = 16 << 10               // of a request, its first line included
+	cutOff         = 500 * time.Millisecond // for cancelled streams to write their end, and again for what is closed then to go
+	fullRetry      = time.Second            // when a client may try again that was one too many
 )
 
 // Route is one path and method of a face.

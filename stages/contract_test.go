@@ -177,7 +177,7 @@ func price(s string) pipeline.Price {
 func everyStage() []pipeline.Stage {
 	return append([]pipeline.Stage{
 		stages.Auth("key"), stages.Account(new(books)), stages.Ready(func() error { return nil }), stages.Decode(stages.DecodeOptions{}),
-		stages.Model(models{}, nil), stages.Mode(modes{}), stages.Images(fetched{}), reconcile(new(conversations)), stages.History(),
+		stages.Model(models{}, nil), stages.Mode(modes{}), stages.Images(fetched{}, 1<<20), reconcile(new(conversations)), stages.History(),
 		stages.Containment(false), stages.Skill(skills{}, slog.New(slog.DiscardHandler)), stages.ToolMount(),
 	}, round()...)
 }

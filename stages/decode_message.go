@@ -3,6 +3,7 @@ package stages
 import (
 	"encoding/base64"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"amplifier-agent/codec"
@@ -184,23 +185,29 @@ func isRemote(url string) bool {
 // image checks that url holds the picture itself (rulings 30).
 func image(url, param string) (p pipeline.Part, err error) {
 	meta, data, found := strings.Cut(url, ",")
-	media, coded := strings.CutPrefix(meta, "data:")
-	if !coded || !found {
-		return p, pipeline.Invalid(param, "images must be sent inline, as a data URL (data:image/png;base64,…): this server fetches none unless its host config sets limits.fetchImages")
+	scheme, meta, _ := strings.Cut(meta, ":")
+	if !strings.EqualFold(scheme, "data") || !found {
+		return p, pipeline.Invalid(param, "images must be sent inline, as a data URL (data:image/png;base64,…): this server fetches none but over HTTP, and those only if its host config sets limits.fetchImages")
 	}
-	media, ok := strings.CutSuffix(media, ";base64")
-	if !ok {
+	fields := strings.Split(strings.ToLower(meta), ";")
+	media := fields[0]
+	if fields[len(fields)-1] != "base64" {
 		return p, pipeline.Invalid(param, "the image's data URL must be base64-coded (data:image/png;base64,…)")
 	}
-	media, _, _ = strings.Cut(media, ";")
-	if kind, sub, _ := strings.Cut(media, "/"); kind != "image" || sub == "" || sub == "*" {
+	if !imageType.MatchString(media) {
 		return p, pipeline.Invalid(param, "the image's data URL must name its media type (data:image/png;base64,…)")
 	}
 	if !isBase64(data) {
 		return p, pipeline.Invalid(param, "the image's data is not valid base64")
 	}
+	// Upstreams know the plain form only: no parameters, and lower case.
+	if plain := "data:" + media + ";base64,"; !strings.HasPrefix(url, plain) {
+		url = plain + data
+	}
 	return pipeline.Part{Image: url, MediaType: media}, nil
 }
+
+var imageType = regexp.MustCompile(`^image/[a-z0-9][a-z0-9.+-]*$`)
 
 // isBase64 reports whether s is standard base64, padded or not, without decoding megabytes of it into memory.
 func isBase64(s string) bool {

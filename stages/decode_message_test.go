@@ -62,7 +62,7 @@ func TestDecodeMessage(t *testing.T) {
 		"image":         {`{"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"` + png + `","detail":"low"}}]}`, `user "see" <image/png ` + png + `>`},
 		"image string":  {`{"role":"user","content":[{"type":"image_url","image_url":"` + png + `"}]}`, `user <image/png ` + png + `>`},
 		"image, escape": {`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image\/png;base64,iVBORw0KGgo="}}]}`, `user <image/png ` + png + `>`},
-		"image options": {`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/svg+xml;charset=utf-8;base64,QQ=="}}]}`, `user <image/svg+xml data:image/svg+xml;charset=utf-8;base64,QQ==>`},
+		"image options": {`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/svg+xml;charset=utf-8;base64,QQ=="}}]}`, `user <image/svg+xml data:image/svg+xml;base64,QQ==>`},
 		"tool image":    {`{"role":"tool","tool_call_id":"c","content":[{"type":"image_url","image_url":{"url":"` + png + `"}}]}`, `tool <image/png ` + png + `> for=c`},
 
 		"reasoning_content": {`{"role":"assistant","content":"a","reasoning_content":"r"}`, `assistant "a" reasoning="r"`},

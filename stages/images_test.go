@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"amplifier-agent/pipeline"
@@ -29,7 +31,7 @@ func imageTurn(t *testing.T, remote bool, url string) (*pipeline.Turn, error) {
 		return turn, err
 	}
 	f := fetched{"https://h/a.png": "Image/PNG; q=1", "http://h/page": "text/html"}
-	return turn, stages.Images(f).Request(t.Context(), turn)
+	return turn, stages.Images(f, 1<<20).Request(t.Context(), turn)
 }
 
 // TestImages: a remote image is brought in place; what cannot be brought, or is no image, names the message.
@@ -56,10 +58,50 @@ func TestImages(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	turn.Messages[1].Parts[1] = pipeline.Part{Image: "https://h/a.png"}
-	if err := stages.Images(failing{broken}).Request(t.Context(), turn); !errors.Is(err, broken) {
+	if err := stages.Images(failing{broken}, 1<<20).Request(t.Context(), turn); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestImagesAreBounded: each is fetched once; their number and their sum have a limit.
+func TestImagesAreBounded(t *testing.T) {
+	turn := func(urls ...string) *pipeline.Turn {
+		m := pipeline.Message{Role: pipeline.RoleUser}
+		for _, u := range urls {
+			m.Parts = append(m.Parts, pipeline.Part{Image: u})
+		}
+		return &pipeline.Turn{Messages: []pipeline.Message{m}}
+	}
+	var fetches counting
+	twice := turn("https://h/a", "https://h/a")
+	if err := stages.Images(&fetches, 10).Request(t.Context(), twice); err != nil || fetches.n.Load() != 1 || twice.Messages[0].Parts[1].MediaType != "image/png" {
+		t.Errorf("error %v, %d fetches, %+v", err, fetches.n.Load(), twice.Messages[0].Parts)
+	}
+	err := stages.Images(&fetches, 3).Request(t.Context(), turn("https://h/a", "https://h/b"))
+	wantError(t, err, pipeline.CodeTooLarge, "messages[0].content", "")
+	var many []string
+	for i := range 33 {
+		many = append(many, fmt.Sprint("https://h/", i))
+	}
+	err = stages.Images(&fetches, 1<<20).Request(t.Context(), turn(many...))
+	wantError(t, err, pipeline.CodeInvalidRequest, "messages", "")
+	err = stages.Images(panicking{}, 1<<20).Request(t.Context(), turn("https://h/a"))
+	if err == nil || !strings.Contains(err.Error(), "panic: fetch") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// counting is an ImageFetcher that finds two bytes everywhere.
+type counting struct{ n atomic.Int64 }
+
+func (c *counting) FetchImage(context.Context, string) (string, []byte, error) {
+	c.n.Add(1)
+	return "image/png", []byte{1, 2}, nil
+}
+
+type panicking struct{}
+
+func (panicking) FetchImage(context.Context, string) (string, []byte, error) { panic("fetch") }
 
 type failing struct{ err error }
 

@@ -30,10 +30,10 @@ func Mode(set ModeSet) pipeline.Stage {
 		switch m, err := set.Mode(t.Mode); {
 		case err != nil:
 			return &pipeline.Error{Code: pipeline.CodeModesUnavailable, Err: err,
-				Message: fmt.Sprintf("mode '%s' cannot be verified: the modes could not be discovered at startup", t.Mode)}
+				Message: fmt.Sprintf("mode '%s' cannot be verified: the modes could not be discovered at startup", pipeline.Short(t.Mode))}
 		case m == nil:
 			return &pipeline.Error{Code: pipeline.CodeUnknownMode, Origin: pipeline.OriginClient,
-				Message: fmt.Sprintf("mode '%s' is not available on this instance. Call GET /v1/modes for the list of modes.", t.Mode)}
+				Message: fmt.Sprintf("mode '%s' is not available on this instance. Call GET /v1/modes for the list of modes.", pipeline.Short(t.Mode))}
 		default:
 			t.Gate = &m.Tools
 			t.Reminders = append(t.Reminders, reminder(m))

@@ -10,8 +10,8 @@ import (
 	"amplifier-agent/pipeline"
 )
 
-// Conversations keeps what clients say their conversations are. Begin registers a turn and starts to store messages, which stay as
-// they are until end has returned. Saved waits until they are stored; end gives the turn up. Both may be called more than once.
+// Conversations keeps what clients say their conversations are. Begin registers a turn and starts to store messages, which do not
+// change any more. Saved waits until they are stored, but not for long; end gives the turn up. Both may be called more than once.
 type Conversations interface {
 	Begin(ctx context.Context, k pipeline.SessionKey, messages []pipeline.Message, repaired bool) (resumed bool, saved, end func())
 }
@@ -27,7 +27,7 @@ type Reconciling struct {
 
 // Reconcile makes the client's view of the conversation the one that counts (http-face.md, "Client-wins reconciliation"; rulings
 // 32, 33): it is repaired where an upstream would refuse it, and stored if the client names a session. The write overlaps with the
-// upstream's answer and is over before the turn's end is told.
+// upstream's answer and is over before the turn's end is told, unless the disk hangs.
 func Reconcile(r Reconciling) pipeline.Stage {
 	return pipeline.Stage{
 		Name: "reconcile",

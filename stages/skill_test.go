@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
+	"strings"
 	"testing"
 
 	"amplifier-agent/pipeline"
@@ -89,16 +90,12 @@ func TestSkillRehydration(t *testing.T) {
 	const call = "!amplifier:skill review it"
 	contained := message(pipeline.RoleUser, call)
 	contained.Contained = true
-	withImage := message(pipeline.RoleUser, call)
-	withImage.Parts = append(withImage.Parts, pipeline.Part{Image: "data:image/png;base64,AA=="})
 	history := []pipeline.Message{
 		message(pipeline.RoleUser, call),
 		message(pipeline.RoleAssistant, call),
 		message(pipeline.RoleTool, call),
 		message(pipeline.RoleDeveloper, call),
 		contained,
-		message(pipeline.RoleUser, "!amplifier:skill", "review"),
-		withImage,
 		message(pipeline.RoleUser, "!amplifier:skill team"),
 		message(pipeline.RoleUser, "!amplifier:skill unknown"),
 		message(pipeline.RoleUser, "hi"),
@@ -114,8 +111,40 @@ func TestSkillRehydration(t *testing.T) {
 	if !reflect.DeepEqual(turn.History[1:], before[1:]) || len(turn.Notices) > 0 {
 		t.Errorf("changed too much: %+v, notices %v", turn.History[1:], turn.Notices)
 	}
+	// What was called with an image, or in two pieces, worked then and works now.
+	image := pipeline.Part{Image: "data:image/png;base64,AA=="}
+	pieces := message(pipeline.RoleUser, "!amplifier:skill", "review it")
+	pieces.Parts = append(pieces.Parts, image)
+	turn = skillTurn(t, &pipeline.Turn{History: []pipeline.Message{pieces}})
+	if want := []pipeline.Part{{Text: "# review\n\nReview <it>."}, image}; !reflect.DeepEqual(turn.History[0].Parts, want) {
+		t.Errorf("got %+v", turn.History[0].Parts)
+	}
 	plain := before[1:]
 	if turn := skillTurn(t, &pipeline.Turn{History: plain}); &turn.History[0] != &plain[0] {
 		t.Error("a history without a call was copied")
+	}
+}
+
+// vast is a SkillSet whose one skill is a megabyte.
+type vast struct{}
+
+func (vast) Expand(string, string) (string, error) { return strings.Repeat("x", 1<<20), nil }
+
+// TestSkillsAreBounded: a history that calls a skill over and over does not become that many times its text; the latest calls count.
+func TestSkillsAreBounded(t *testing.T) {
+	history := make([]pipeline.Message, 10_000)
+	for i := range history {
+		history[i] = message(pipeline.RoleUser, "!amplifier:skill vast")
+	}
+	turn := &pipeline.Turn{History: history}
+	if err := stages.Skill(vast{}, slog.New(slog.DiscardHandler)).Request(t.Context(), turn); err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for i := range turn.History {
+		size += len(turn.History[i].Text())
+	}
+	if last := turn.History[len(history)-1].Text(); len(last) != 1<<20 || size > 5<<20 || turn.History[0].Text() != "!amplifier:skill vast" {
+		t.Errorf("%d bytes in all, %d in the last, the first is %.40q", size, len(last), turn.History[0].Text())
 	}
 }

@@ -96,7 +96,7 @@ func (r *Registry) Lookup(model string) (pipeline.Provider, string, error) {
 	s, ok := r.Get(model)
 	if !ok {
 		return nil, "", &pipeline.Error{Code: pipeline.CodeUnknownModel, Origin: pipeline.OriginClient, Param: "model", Message: fmt.Sprintf(
-			"model '%s' is not served by this instance. Call GET /v1/models for the list of served models.%s", model, r.hint(model))}
+			"model '%s' is not served by this instance. Call GET /v1/models for the list of served models.%s", pipeline.Short(model), r.hint(model))}
 	}
 	return s.Provider, s.Model.ID, nil
 }

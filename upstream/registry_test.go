@@ -122,7 +122,7 @@ func TestUnknownModel(t *testing.T) {
 		strings.Repeat("x", 9000):  "",
 	} {
 		_, _, err := r.Lookup(model)
-		e := wantError(t, err, pipeline.CodeUnknownModel, "model '"+model+"' is not served by this instance. Call GET /v1/models")
+		e := wantError(t, err, pipeline.CodeUnknownModel, "model '"+pipeline.Short(model)+"' is not served by this instance. Call GET /v1/models")
 		if e.Param != "model" || e.Origin != pipeline.OriginClient {
 			t.Errorf("%+v", e)
 		}

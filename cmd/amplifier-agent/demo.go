@@ -24,16 +24,22 @@ func demoCommand() *cobra.Command {
 			"With a prompt it asks its own server over a real socket, prints the answer as it streams in, and exits.",
 		RunE: func(c *cobra.Command, args []string) error {
 			f.demo = true
-			o, err := f.resolve(c, getenv)
+			prompt := strings.TrimSpace(strings.Join(args, " "))
+			env := getenv
+			if prompt != "" { // it is for one question of its own: any port of this machine will do
+				env = func(name string) string {
+					switch name {
+					case envPrefix + "BIND":
+						return defaultBind
+					case envPrefix + "PORT":
+						return "0"
+					}
+					return getenv(name)
+				}
+			}
+			o, err := f.resolve(c, env)
 			if err != nil {
 				return err
-			}
-			prompt := strings.TrimSpace(strings.Join(args, " "))
-			if prompt != "" { // it is for one question of its own: any port will do
-				o.bind = defaultBind
-				if !c.Flags().Changed("port") {
-					o.port = 0
-				}
 			}
 			return withServer(c.Context(), o, c.ErrOrStderr(), prompt == "", func(ctx context.Context, url string) error {
 				if prompt == "" {

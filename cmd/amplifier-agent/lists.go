@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -102,7 +103,7 @@ func printModels(w io.Writer, models []pipeline.Served, asJSON bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ID\tNAME\tPROVIDER\tCONTEXT\tCAPABILITIES")
 	for i, m := range lists.Of(models, time.Now()).Data { // the same words as over HTTP
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", m.ID, m.DisplayName, m.Provider, models[i].Model.ContextTokens, strings.Join(m.Capabilities, ","))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", printable(m.ID), printable(m.DisplayName), m.Provider, models[i].Model.ContextTokens, strings.Join(m.Capabilities, ","))
 	}
 	return t.Flush()
 }
@@ -178,6 +179,16 @@ func listCatalog(c *cobra.Command, format *listFormat, name, file string, pick f
 	return nil
 }
 
+// printable is s on one line and without anything that a terminal would obey: names and descriptions come from files that others wrote.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, strings.Join(strings.Fields(s), " "))
+}
+
 // printEntries prints a bare JSON array on one line, or a table with the conflicts of names behind it.
 func printEntries(w io.Writer, entries []catalog.Entry, asJSON bool) error {
 	if asJSON {
@@ -190,7 +201,7 @@ func printEntries(w io.Writer, entries []catalog.Entry, asJSON bool) error {
 	}
 	width := len("NAME")
 	for _, e := range entries {
-		width = max(width, utf8.RuneCountInString(e.Name))
+		width = max(width, utf8.RuneCountInString(printable(e.Name)))
 	}
 	var b, conflicts strings.Builder
 	n := 0
@@ -203,12 +214,12 @@ func printEntries(w io.Writer, entries []catalog.Entry, asJSON bool) error {
 		if len(e.Shadowed) > 0 {
 			n++
 			mark = "  (!)"
-			fmt.Fprintf(&conflicts, "  %s\n    runs:     %s\n", e.Name, e.Source)
+			fmt.Fprintf(&conflicts, "  %s\n    runs:     %s\n", printable(e.Name), printable(e.Source))
 			for _, s := range e.Shadowed {
-				fmt.Fprintf(&conflicts, "    shadowed: %s\n", s.Source)
+				fmt.Fprintf(&conflicts, "    shadowed: %s\n", printable(s.Source))
 			}
 		}
-		row(e.Name, strings.Join(strings.Fields(e.Description), " "), mark)
+		row(printable(e.Name), printable(e.Description), mark)
 	}
 	if n > 0 {
 		fmt.Fprintf(&b, "\n(!) %d name conflict(s). The first source found for a name runs; the others are not used.\n%s", n, conflicts.String())

@@ -42,6 +42,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:           "amplifier-agent",
 		Short:         "An OpenAI-compatible server in front of streaming model gateways",
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

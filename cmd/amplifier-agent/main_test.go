@@ -202,6 +202,67 @@ func TestSignalLetsStreamsEnd(t *testing.T) {
 	}
 }
 
+// TestLogReaderGone: a server outlives whoever read its log.
+func TestLogReaderGone(t *testing.T) {
+	c := program(t, nil, "serve", "chat-completions", "--demo", "--port", "0")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Stderr = w
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill() })
+	w.Close()
+	s := &server{cmd: c}
+	for scan := bufio.NewScanner(r); s.url == "" && scan.Scan(); {
+		if rest, ok := strings.CutPrefix(scan.Text(), "ready: OPENAI_BASE_URL="); ok {
+			s.url = strings.Fields(rest)[0]
+		}
+	}
+	r.Close() // from now on each line of the log breaks a pipe
+	for range 3 {
+		if status, body := s.post(t, defaultKey, question); status != 200 || !strings.Contains(body, "[DONE]") {
+			t.Errorf("status %d: %s", status, body)
+		}
+	}
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(c.Wait()); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestListensWhereItIsTold: every address of IPv4 is not every address, and the ready line names one that can be reached.
+func TestListensWhereItIsTold(t *testing.T) {
+	s := startServer(t, nil, "serve", "chat-completions", "--demo", "--port", "0", "--bind", "0.0.0.0", "--api-key", "k")
+	port, ok := strings.CutPrefix(strings.TrimSuffix(s.url, "/v1"), "http://127.0.0.1:")
+	if !ok {
+		t.Fatalf("ready at %s", s.url)
+	}
+	if c, err := net.Dial("tcp", net.JoinHostPort("::1", port)); err == nil {
+		c.Close()
+		t.Error("it listens on IPv6, too")
+	}
+	if !strings.Contains(s.stderr.String(), "listening on http://0.0.0.0:"+port) {
+		t.Errorf("the banner says\n%s", s.stderr.String())
+	}
+	if code := s.stop(t, syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestPrintable: what others wrote does not reach the terminal as it is.
+func TestPrintable(t *testing.T) {
+	for s, want := range map[string]string{"plain": "plain", "a\nb\tc": "a b c", "\x1b[31mred": "\uFFFD[31mred", "北京 é": "北京 é", "\u202egnp": "\uFFFDgnp"} {
+		if got := printable(s); got != want {
+			t.Errorf("%q: got %q, want %q", s, got, want)
+		}
+	}
+}
+
 func TestEnvironmentAlone(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -250,6 +311,9 @@ func TestStartupFailures(t *testing.T) {
 		{"open to all with the default key", nil, []string{"--demo", "--bind", "0.0.0.0"}, "default API key"},
 		{"empty key", nil, []string{"--demo", "--api-key", ""}, "must not be empty"},
 		{"bad port", nil, []string{"--demo", "--port", "70000"}, "port 70000"},
+		{"no key for every page", []string{envPrefix + "AUTH=off", envPrefix + "ALLOW_ORIGINS=*"}, []string{"--demo"}, "ALLOW_ORIGINS must name origins"},
+		{"neither on nor off", []string{"COMMANDCODE_API_KEY=k", "COMMANDCODE_BASE_URL=http://127.0.0.1:1", "CMD_ZDR=perhaps"}, nil, "CMD_ZDR"},
+		{"bad allowed host", []string{envPrefix + "ALLOW_HOSTS=a b"}, []string{"--demo"}, "ALLOW_HOSTS"},
 		{"unknown flag", nil, []string{"--nonsense"}, "unknown flag"},
 		{"an argument", nil, []string{"what"}, "what"},
 	} {

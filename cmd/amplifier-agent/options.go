@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -133,12 +133,14 @@ func (f *serveFlags) resolve(c *cobra.Command, env func(string) string) (o serve
 	case auth == "" || auth == "on":
 	case auth != "off":
 		return o, fmt.Errorf("%sAUTH=%q: use on or off", envPrefix, auth)
-	case !loopback(o.bind):
+	case !routes.Loopback(o.bind):
 		return o, fmt.Errorf("refusing to listen on %s without authentication: %sAUTH=off is for loopback addresses", o.bind, envPrefix)
+	case slices.Contains(o.origins, "*"):
+		return o, fmt.Errorf("refusing to serve every web page without authentication: with %sAUTH=off, %sALLOW_ORIGINS must name origins", envPrefix, envPrefix)
 	default:
 		o.noAuth = true
 	}
-	if o.key == defaultKey && !loopback(o.bind) {
+	if o.key == defaultKey && !routes.Loopback(o.bind) {
 		return o, fmt.Errorf("refusing to listen on %s with the default API key: set --api-key or %sAPI_KEY", o.bind, envPrefix)
 	}
 	return o, nil
@@ -152,15 +154,6 @@ func list(value string) (items []string) {
 		}
 	}
 	return items
-}
-
-// loopback reports whether only this machine can reach an address.
-func loopback(bind string) bool {
-	if bind == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(bind)
-	return ip != nil && ip.IsLoopback()
 }
 
 // logger writes to w from level on, with the secrets that mask knows taken out.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -184,18 +185,27 @@ func openCommandCode(s *sources, u *upstreams, id string, cfg []byte) (pipeline.
 	if err != nil {
 		return nil, err
 	}
+	zdr, err := switched(s.env, "CMD_ZDR")
+	if err != nil {
+		return nil, err
+	}
+	if c.BaseURL != "" && c.APIKey == "" && commandCodeKey(s.env) != "" && !s.demo {
+		s.log.Warn("the key of the environment goes to the base_url of the host config: give the provider an api_key of its own if that is not meant",
+			"provider", id, "base_url", c.BaseURL)
+	}
 	cc := commandcode.Config{
 		ID:        id,
-		BaseURL:   or(c.BaseURL, s.env("COMMANDCODE_BASE_URL")),
-		Key:       or(c.APIKey, commandCodeKey(s.env)),
-		Surface:   or(c.Surface, s.env("COMMANDCODE_SURFACE")),
-		Version:   or(c.Version, s.env("COMMANDCODE_VERSION")),
-		ZDR:       c.ZDR || s.env("CMD_ZDR") == "1",
+		BaseURL:   cmp.Or(c.BaseURL, s.env("COMMANDCODE_BASE_URL")),
+		Key:       cmp.Or(c.APIKey, commandCodeKey(s.env)),
+		Surface:   cmp.Or(c.Surface, s.env("COMMANDCODE_SURFACE")),
+		Version:   cmp.Or(c.Version, s.env("COMMANDCODE_VERSION")),
+		ZDR:       c.ZDR || zdr,
 		MaxTokens: c.MaxTokens,
 		UserAgent: "amplifier-agent/" + version(),
 		Idle:      idle(s.host.Limits.Idle),
 		MaxLine:   s.host.Limits.LineBytes,
 		Log:       s.log,
+		Mask:      s.mask,
 	}
 	if s.demo {
 		sim, err := simulator.Start(simulator.Options{Pace: demoPace})
@@ -204,8 +214,6 @@ func openCommandCode(s *sources, u *upstreams, id string, cfg []byte) (pipeline.
 		}
 		u.closer = append(u.closer, func() { _ = sim.Close() })
 		cc.BaseURL, cc.Key, cc.Surface = sim.URL(), "demo", commandcode.SurfaceGenerate
-	} else {
-		s.mask.Add(cc.Key)
 	}
 	p, err := commandcode.New(cc)
 	if err != nil {
@@ -213,6 +221,18 @@ func openCommandCode(s *sources, u *upstreams, id string, cfg []byte) (pipeline.
 	}
 	u.closer = append(u.closer, p.Close)
 	return p, nil
+}
+
+// switched reads a variable that is on or off. What is neither is an error: somebody meant something by it.
+func switched(env func(string) string, name string) (bool, error) {
+	switch v := strings.ToLower(strings.TrimSpace(env(name))); v {
+	case "1", "true", "yes", "on":
+		return true, nil
+	case "", "0", "false", "no", "off":
+		return false, nil
+	default:
+		return false, fmt.Errorf("%s=%q: use 1 or 0", name, v)
+	}
 }
 
 // idle is the longest silence of an upstream in the terms of the providers, to whom 0 is their default and less than that no limit.
@@ -231,22 +251,15 @@ func openReplay(s *sources, _ *upstreams, id string, cfg []byte) (pipeline.Provi
 		return nil, err
 	}
 	if c.Dir == "" {
-		return nil, errors.New(`replay: say where the recordings are: "config": {"dir": "…"}`)
+		return nil, errors.New(`say where the recordings are: "config": {"dir": "…"}`)
 	}
 	if !filepath.IsAbs(c.Dir) {
 		c.Dir = filepath.Join(filepath.Dir(s.host.Path), c.Dir)
 	}
 	if _, err := os.ReadDir(c.Dir); err != nil {
-		return nil, fmt.Errorf("replay: %w", err)
+		return nil, fmt.Errorf("recordings: %w", err)
 	}
 	return replay.New(replay.Config{ID: id, Files: os.DirFS(c.Dir), MaxLine: s.host.Limits.LineBytes}), nil
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // broken is a provider that could not be made.

@@ -65,6 +65,7 @@ func withServer(ctx context.Context, o serveOptions, stderr io.Writer, publish b
 	}
 	ctx, stop := signal.NotifyContext(ctx, endSignals()...)
 	defer stop()
+	signal.Ignore(syscall.SIGPIPE) // whoever read the log may go; the server stays
 	p, err := assemble(ctx, o, log, mask)
 	if ctx.Err() != nil {
 		if p != nil {
@@ -80,19 +81,21 @@ func withServer(ctx context.Context, o serveOptions, stderr io.Writer, publish b
 		return err
 	}
 	defer p.close()
-	ln, err := net.Listen("tcp", net.JoinHostPort(o.bind, strconv.Itoa(o.port)))
+	ln, err := listen(o.bind, o.port)
 	if err != nil {
 		return fmt.Errorf("%w: choose another port with --port, or another address with --bind", err)
 	}
 	s := newServer(p)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
-	url := "http://" + ln.Addr().String()
+	url := "http://" + reachable(ln.Addr())
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if publish {
-		published, err := lifecycle.Publish(o.home, state(o, ln, p.up.summary()),
-			lifecycle.Launch{Face: faceChat, ModelID: o.modelID, LogLevel: o.logLevel, Demo: o.demo})
+		published, err := lifecycle.Publish(o.home, state(o, ln, p.up.summary()), lifecycle.Launch{
+			Face: faceChat, ModelID: o.modelID, LogLevel: o.logLevel, Demo: o.demo,
+			DrainSeconds: p.host.Limits.Drain.Seconds(), Settings: settingVariables, Credentials: o.credentials(),
+		})
 		if err != nil {
 			return errors.Join(err, shutDown(s, 0, served, nil, stderr))
 		}
@@ -102,7 +105,7 @@ func withServer(ctx context.Context, o serveOptions, stderr io.Writer, publish b
 			}
 		}()
 	}
-	banner(stderr, url, o)
+	banner(stderr, ln.Addr().String(), url, o)
 
 	used := make(chan error, 1)
 	go func() { used <- use(ctx, url) }()
@@ -114,6 +117,28 @@ func withServer(ctx context.Context, o serveOptions, stderr io.Writer, publish b
 	}
 	cancel()
 	return shutDown(s, p.host.Limits.Drain, served, err, stderr)
+}
+
+// listen binds to what it is told and no more: to listen on every address of IPv4 is not to listen on those of IPv6.
+func listen(bind string, port int) (net.Listener, error) {
+	network := "tcp"
+	if ip := net.ParseIP(bind); ip != nil && ip.To4() != nil {
+		network = "tcp4"
+	}
+	return net.Listen(network, net.JoinHostPort(bind, strconv.Itoa(port)))
+}
+
+// reachable is an address as clients of this machine write it.
+func reachable(a net.Addr) string {
+	tcp := *a.(*net.TCPAddr)
+	if tcp.IP.IsUnspecified() {
+		if tcp.IP.To4() != nil {
+			tcp.IP = net.IPv4(127, 0, 0, 1)
+		} else {
+			tcp.IP = net.IPv6loopback
+		}
+	}
+	return tcp.String()
 }
 
 // state is what the state file says of a server, but for what is the same for each.
@@ -137,7 +162,7 @@ func endSignals() []os.Signal {
 // shutDown lets running answers end; a second signal cuts them off.
 func shutDown(s *routes.Server, drain time.Duration, served <-chan error, result error, stderr io.Writer) error {
 	again := make(chan os.Signal, 1)
-	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(again, endSignals()...)
 	defer signal.Stop(again)
 	done := make(chan error, 1)
 	go func() { done <- s.Shutdown(drain) }()
@@ -157,8 +182,11 @@ func shutDown(s *routes.Server, drain time.Duration, served <-chan error, result
 }
 
 // banner says where the server is and how to reach it, on stderr: stdout belongs to whoever pipes it.
-func banner(w io.Writer, url string, o serveOptions) {
-	workspace, config := o.workspace, o.config
+func banner(w io.Writer, addr, url string, o serveOptions) {
+	workspace, config, key := o.workspace, o.config, o.key
+	if o.noAuth {
+		key = "(none: " + envPrefix + "AUTH=off, whoever reaches the address is served)"
+	}
 	if o.derived {
 		workspace += " (cwd-derived)"
 	}
@@ -169,9 +197,9 @@ func banner(w io.Writer, url string, o serveOptions) {
 	if o.demo {
 		upstream = "  Upstream:  built-in simulator (--demo)\n"
 	}
-	fmt.Fprintf(w, "amplifier-agent chat-completions listening on %s\n  API key:   %s\n  Model:     %s\n  Workspace: %s\n  Config:    %s\n%s",
-		url, o.key, o.modelID, workspace, config, upstream)
-	if o.key == defaultKey {
+	fmt.Fprintf(w, "amplifier-agent chat-completions listening on http://%s\n  API key:   %s\n  Model:     %s\n  Workspace: %s\n  Config:    %s\n%s",
+		addr, key, o.modelID, workspace, config, upstream)
+	if o.key == defaultKey && !o.noAuth {
 		fmt.Fprintln(w, "  (the default API key is public knowledge: set --api-key if others can reach this machine's loopback)")
 	}
 	fmt.Fprintf(w, "ready: OPENAI_BASE_URL=%s/v1 OPENAI_API_KEY=%s\n", url, o.key)

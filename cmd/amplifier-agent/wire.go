@@ -128,7 +128,6 @@ func newServer(p *parts) *routes.Server {
 	var counts *metrics.Metrics
 	if host.Telemetry.Metrics {
 		counts = metrics.New()
-		counts.Build(version())
 		rc.Rejected = counts.Rejected
 		books = append(books, counts)
 		outer = append(outer, counts.Running())
@@ -144,12 +143,14 @@ func newServer(p *parts) *routes.Server {
 		Default:     o.stream,
 		ErrorEvents: host.StreamErrors == config.StreamErrorsEvent,
 		Mask:        p.mask.String,
+		Waits:       host.Limits.FetchImages,
+		Rejected:    rc.Rejected,
 		Log:         log,
 		Base:        s.Base(),
 	}
 	s.Handle(routes.Route{Method: fasthttp.MethodPost, Path: "/v1/chat/completions", Handle: face.Serve})
 	s.Handle(lists.Routes(lists.Deps{Models: p.up.models, Skills: p.skills, Modes: p.modes, Started: time.Now()})...)
-	s.Handle(ops.Routes(ops.Deps{Ready: s.Ready, Metrics: counts, OpenMetrics: loopback(o.bind), Version: version()})...)
+	s.Handle(ops.Routes(ops.Deps{Ready: s.Ready, Metrics: counts, OpenMetrics: routes.Loopback(o.bind), Version: version()})...)
 	return s
 }
 
@@ -172,7 +173,7 @@ func (p *parts) turn(ready func() error, books []stages.Accounts) []pipeline.Sta
 		stages.Mode(p.modes),
 	}
 	if p.host.Limits.FetchImages {
-		list = append(list, stages.Images(images{fetch.New(fetch.Options{MaxBytes: int64(p.host.Limits.ImageBytes), UserAgent: "amplifier-agent/" + version()})}))
+		list = append(list, stages.Images(images{fetch.New(fetch.Options{MaxBytes: int64(p.host.Limits.ImageBytes), UserAgent: "amplifier-agent/" + version()})}, int64(p.host.Limits.BodyBytes)))
 	}
 	return append(list,
 		stages.Reconcile(reconciling),

@@ -50,7 +50,7 @@ var root = Key{Type: Object, unknown: CodeUnknownKey}
 const (
 	noApproval = "Has no effect on the HTTP face: every tool call is approved."
 	noChoice   = "Chooses no provider on the HTTP face, where the model decides: see `providers`."
-	unbuilt    = "Not all of these are built yet: a server that does not start says which."
+	unbuilt    = "Not all of these are built yet: the log says which are passed over."
 	notYet     = "Has no effect yet."
 )
 
@@ -97,7 +97,7 @@ var Keys = []Key{
 	{Path: "providers.<id>.module", Type: Choice, Choices: Modules, invalid: CodeInvalidModule, field: func(h *Host) any { return &h.last().Module },
 		Doc: "What it is. Without it the name must say so.", Effect: unbuilt},
 	{Path: "providers.<id>.config", Type: Object, field: func(h *Host) any { return &h.last().Config },
-		Doc: "Its own settings, such as `base_url`: see the provider. They hold when its models are listed and at each turn."},
+		Doc: "Its own settings, such as `base_url`: see below. They hold when its models are listed and at each turn."},
 
 	{Path: "tools", Type: List, Default: "[]", field: func(h *Host) any { return &h.Tools },
 		Doc: "Tools that run on the server, by name.", Effect: "None are built yet: a server starts only if the list is empty."},
@@ -131,8 +131,8 @@ var Keys = []Key{
 		Doc: "Of one line of an upstream's answer."},
 	{Path: "limits.idleSeconds", Type: Number, Max: 86_400, Default: "900", unit: time.Second, field: func(h *Host) any { return &h.Limits.Idle },
 		Doc: "How long an upstream may be silent in the middle of an answer. 0 is for ever."},
-	{Path: "limits.drainSeconds", Type: Number, Max: 3600, Default: "4", unit: time.Second, field: func(h *Host) any { return &h.Limits.Drain },
-		Doc: "How long running answers may take to end when the server is told to stop. `serve stop` kills after 5 s unless its `--timeout` is longer."},
+	{Path: "limits.drainSeconds", Type: Number, Max: 3600, Default: "3", unit: time.Second, field: func(h *Host) any { return &h.Limits.Drain },
+		Doc: "How long running answers may take to end when the server is told to stop. `serve stop` and `restart` wait for that, and 2 s more."},
 	{Path: "limits.connections", Type: Number, Max: 1 << 20, Default: "0", field: func(h *Host) any { return &h.Limits.Connections },
 		Doc: "Of clients at a time. 0 is no limit but the system's."},
 	{Path: "limits.fetchImages", Type: Flag, Default: "false", field: func(h *Host) any { return &h.Limits.FetchImages },

@@ -217,7 +217,7 @@ func TestDefaults(t *testing.T) {
 		StreamErrors: StreamErrorsInline,
 		Preflight:    50 * time.Millisecond,
 		Store:        Store{Transcripts: true, Ledger: true},
-		Limits: Limits{BodyBytes: 33554432, LineBytes: 16777216, Idle: 15 * time.Minute, Drain: 4 * time.Second, Connections: 0,
+		Limits: Limits{BodyBytes: 33554432, LineBytes: 16777216, Idle: 15 * time.Minute, Drain: 3 * time.Second, Connections: 0,
 			FetchImages: false, ImageBytes: 20971520},
 		Telemetry: Telemetry{Metrics: true},
 	}

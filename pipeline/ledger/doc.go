@@ -3,7 +3,8 @@
 //
 // # Durability
 //
-// A row is handed to the system before Record returns, so that it outlives the process, also one that is killed. It is not synced:
+// A row is handed to the system before Record returns, so that it outlives the process, also one that is killed; a disk that takes
+// longer than a quarter of a second gets it later, and costs the turn no more than that. It is not synced:
 // a crash of the machine may cost the rows of the last seconds. Syncing each would cost every turn a round trip to the disk.
 //
 // # Not obvious

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -23,50 +24,117 @@ const (
 
 	maxFileBytes = 64 << 20    // before the file is rotated
 	warnEvery    = time.Minute // at most, however many rows cannot be written
+
+	maxWaiting = 1024                   // rows that wait for a slow disk; those beyond are lost
+	patience   = 250 * time.Millisecond // of a turn with a disk that hangs
+	closing    = time.Second            // for what waits when the ledger is closed
 )
 
-// Ledger appends rows to one file. It is safe for concurrent use, and several processes may append to one file.
+// Ledger appends rows to one file. It is safe for concurrent use, and several processes may append to one file. A goroutine of its
+// own writes, so that a disk that hangs holds nobody up for longer than patience.
 type Ledger struct {
 	path string
 	log  *slog.Logger
 	max  int64
 	now  func() time.Time
 
-	mu     sync.Mutex
+	rows chan entry
+	quit chan struct{} // closed by Close
+	gone chan struct{} // closed when the writer has ended
+	once sync.Once
+	lost atomic.Int64 // rows since the last warning
+
+	// Of the goroutine that writes:
 	file   *os.File    // nil if it could not be opened
 	info   fs.FileInfo // of file
-	row    []byte
-	closed bool
-	lost   int // rows since the last warning
 	warned time.Time
+	result error // of closing the file
+}
+
+// entry is a row behind a line feed, and who waits for it.
+type entry struct {
+	row  []byte
+	done chan struct{}
 }
 
 // Open opens the ledger at path, and makes it with mode 0600 in a folder with mode 0700 if there is none.
 func Open(path string, log *slog.Logger) (*Ledger, error) {
-	l := &Ledger{path: path, log: log, max: maxFileBytes, now: time.Now}
+	l := &Ledger{path: path, log: log, max: maxFileBytes, now: time.Now,
+		rows: make(chan entry, maxWaiting), quit: make(chan struct{}), gone: make(chan struct{})}
 	if err := l.reopen(); err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
+	go l.write()
 	return l, nil
 }
 
 // Record appends the row of a turn that is over (cases B020, B054, B059, B060): its usage and cost are those known by then, ts is
-// when it was received. It fails no turn: a row that cannot be written is lost and logged, at most once a minute.
+// when it was received. When it returns the row has been written, unless the disk is slow. It fails no turn: a row that cannot be
+// written is lost and logged, at most once a minute.
 func (l *Ledger) Record(t *pipeline.Turn, o pipeline.Outcome) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.append(t, o); err != nil {
-		l.lost++
-		l.warn("rows of the ledger are lost: check its folder and its disk", err)
+	e := entry{row: appendRow([]byte{'\n'}, t, o), done: make(chan struct{})}
+	select {
+	case <-l.gone:
+		l.lost.Add(1)
+		return
+	default:
+	}
+	select {
+	case l.rows <- e:
+	default: // the disk hangs, and has for a while
+		l.lost.Add(1)
+		return
+	}
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case <-e.done:
+	case <-l.gone:
+	case <-late.C:
 	}
 }
 
-// Close closes the file. What is recorded later is lost. Further calls do nothing.
+// Close writes what waits, if that does not take long, and closes the file. What is recorded later is lost. Further calls do nothing
+// but wait.
 func (l *Ledger) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	return l.closeFile()
+	l.once.Do(func() { close(l.quit) })
+	late := time.NewTimer(closing)
+	defer late.Stop()
+	select {
+	case <-l.gone:
+		return l.result
+	case <-late.C:
+		return fmt.Errorf("close ledger %s: rows could not be written within %s", l.path, closing)
+	}
+}
+
+// write is the goroutine that owns the file.
+func (l *Ledger) write() {
+	defer close(l.gone)
+	for {
+		select {
+		case e := <-l.rows:
+			l.put(e)
+		case <-l.quit:
+			for {
+				select {
+				case e := <-l.rows:
+					l.put(e)
+				default:
+					l.result = l.closeFile()
+					return
+				}
+			}
+		}
+	}
+}
+
+func (l *Ledger) put(e entry) {
+	defer close(e.done)
+	if err := l.append(e.row); err != nil {
+		l.lost.Add(1)
+		l.warn("rows of the ledger are lost: check its folder and its disk", err)
+	}
 }
 
 func (l *Ledger) closeFile() error {
@@ -78,17 +146,11 @@ func (l *Ledger) closeFile() error {
 	return f.Close()
 }
 
-var errClosed = errors.New("the ledger is closed")
-
-func (l *Ledger) append(t *pipeline.Turn, o pipeline.Outcome) error {
-	if l.closed {
-		return errClosed
-	}
-	// One byte is kept free ahead of the row, for the line feed that closes a torn one.
-	l.row = appendRow(append(l.row[:0], '\n'), t, o)
+// append writes a row. The line feed ahead of it closes one that is torn, and is left out if there is none.
+func (l *Ledger) append(row []byte) error {
 	size, err := l.current()
-	if err == nil && size > 0 && size+int64(len(l.row)) > l.max {
-		if err := l.rotate(int64(len(l.row))); err != nil {
+	if err == nil && size > 0 && size+int64(len(row)) > l.max {
+		if err := l.rotate(int64(len(row))); err != nil {
 			l.warn("the ledger grows beyond its limit: it cannot be moved aside", err)
 		}
 		size, err = l.current()
@@ -96,7 +158,6 @@ func (l *Ledger) append(t *pipeline.Turn, o pipeline.Outcome) error {
 	if err != nil {
 		return err
 	}
-	row := l.row
 	if torn, err := l.torn(size); err != nil {
 		return err
 	} else if !torn {
@@ -184,7 +245,7 @@ func Rotated(path string) string {
 // warn logs err unless something was logged within the last minute.
 func (l *Ledger) warn(what string, err error) {
 	if now := l.now(); l.warned.IsZero() || now.Sub(l.warned) >= warnEvery {
-		l.log.Warn(what, "path", l.path, "lost", l.lost, "err", err)
-		l.warned, l.lost = now, 0
+		l.log.Warn(what, "path", l.path, "lost", l.lost.Swap(0), "err", err)
+		l.warned = now
 	}
 }

@@ -125,27 +125,27 @@ func TestRows(t *testing.T) {
 		out  pipeline.Outcome
 		want string
 	}{
-		{"all that can be known", pipeline.Turn{ID: "t1", Received: at, Session: "http-s", Model: `claude "x"`, Provider: provider{}, Mode: "plan",
+		{"all that can be known", pipeline.Turn{ID: "t1", Received: at, Session: "http-s", Model: `claude "x"`, UpstreamID: "claude/x", Provider: provider{}, Mode: "plan",
 			Usage: pipeline.Usage{Input: 10, CacheRead: 200, CacheWrite: 3000, Output: 7, Reasoning: 5, Has: pipeline.HasInput | pipeline.HasCache | pipeline.HasOutput | pipeline.HasReasoning},
 			Cost:  price(t, "0.04210000000000000001")},
 			pipeline.Outcome{Status: pipeline.StatusDone, Reason: pipeline.ReasonToolCalls, First: 1500 * time.Microsecond, Took: 2*time.Second + 900*time.Microsecond},
-			`{"ts":"2026-11-30T18:04:05.006Z","turn":"t1","session":"http-s","model":"claude \"x\"","provider":"commandcode","mode":"plan","status":"ok","code":null,"finish":"tool_calls",` +
+			`{"ts":"2026-11-30T18:04:05.006Z","turn":"t1","session":"http-s","model":"claude \"x\"","provider":"commandcode","upstream_model":"claude/x","mode":"plan","status":"ok","code":null,"finish":"tool_calls",` +
 				`"prompt_tokens":3210,"completion_tokens":7,"cached_tokens":200,"cache_write_tokens":3000,"reasoning_tokens":5,"cost_usd":"0.04210000000000000001","first_ms":1,"took_ms":2000}`},
 		{"cut by the upstream: unknown is not 0 (B020)", pipeline.Turn{ID: "t2", Received: at, Model: "m", Provider: provider{}},
 			pipeline.Outcome{Status: pipeline.StatusFailed, Code: pipeline.CodeTruncated, Reason: pipeline.ReasonStop, First: time.Microsecond},
-			`{"ts":"2026-11-30T18:04:05.006Z","turn":"t2","session":null,"model":"m","provider":"commandcode","mode":null,"status":"error","code":"truncated","finish":null,` +
+			`{"ts":"2026-11-30T18:04:05.006Z","turn":"t2","session":null,"model":"m","provider":"commandcode","upstream_model":null,"mode":null,"status":"error","code":"truncated","finish":null,` +
 				`"prompt_tokens":null,"completion_tokens":null,"cached_tokens":null,"cache_write_tokens":null,"reasoning_tokens":null,"cost_usd":null,"first_ms":0,"took_ms":0}`},
 		{"a real 0 stays 0 (B054)", pipeline.Turn{ID: "t3", Received: at, Usage: pipeline.Usage{Has: pipeline.HasOutput | pipeline.HasCache}, Cost: price(t, "0")},
 			pipeline.Outcome{Status: pipeline.StatusDone, Reason: pipeline.ReasonLength},
-			`{"ts":"2026-11-30T18:04:05.006Z","turn":"t3","session":null,"model":null,"provider":null,"mode":null,"status":"ok","code":null,"finish":"length",` +
+			`{"ts":"2026-11-30T18:04:05.006Z","turn":"t3","session":null,"model":null,"provider":null,"upstream_model":null,"mode":null,"status":"ok","code":null,"finish":"length",` +
 				`"prompt_tokens":null,"completion_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"reasoning_tokens":null,"cost_usd":"0","first_ms":null,"took_ms":0}`},
 		{"the client left: what is known by then (B059, B060)", pipeline.Turn{ID: "t4", Received: at, Usage: pipeline.Usage{Input: 5, Has: pipeline.HasInput}},
 			pipeline.Outcome{Status: pipeline.StatusAborted},
-			`{"ts":"2026-11-30T18:04:05.006Z","turn":"t4","session":null,"model":null,"provider":null,"mode":null,"status":"aborted","code":null,"finish":null,` +
+			`{"ts":"2026-11-30T18:04:05.006Z","turn":"t4","session":null,"model":null,"provider":null,"upstream_model":null,"mode":null,"status":"aborted","code":null,"finish":null,` +
 				`"prompt_tokens":5,"completion_tokens":null,"cached_tokens":null,"cache_write_tokens":null,"reasoning_tokens":null,"cost_usd":null,"first_ms":null,"took_ms":0}`},
 		{"words of others are cut, between characters", pipeline.Turn{ID: "t5", Received: at, Model: long, Mode: "\xff\n"},
 			pipeline.Outcome{Status: pipeline.StatusRejected, Code: pipeline.CodeUnknownModel},
-			`{"ts":"2026-11-30T18:04:05.006Z","turn":"t5","session":null,"model":"` + long[:255] + `","provider":null,"mode":"` + "\uFFFD" + `\n","status":"rejected","code":"unknown_model","finish":null,` +
+			`{"ts":"2026-11-30T18:04:05.006Z","turn":"t5","session":null,"model":"` + long[:255] + `","provider":null,"upstream_model":null,"mode":"` + "\uFFFD" + `\n","status":"rejected","code":"unknown_model","finish":null,` +
 				`"prompt_tokens":null,"completion_tokens":null,"cached_tokens":null,"cache_write_tokens":null,"reasoning_tokens":null,"cost_usd":null,"first_ms":null,"took_ms":0}`},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func appendRow(dst []byte, t *pipeline.Turn, o pipeline.Outcome) []byte {
 	dst = t.Received.UTC().AppendFormat(append(dst, `{"ts":"`...), timeLayout)
 	dst = append(dst, '"')
 	for _, f := range []struct{ key, word string }{
-		{"turn", t.ID}, {"session", t.Session}, {"model", t.Model}, {"provider", provider}, {"mode", t.Mode},
+		{"turn", t.ID}, {"session", t.Session}, {"model", t.Model}, {"provider", provider}, {"upstream_model", t.UpstreamID}, {"mode", t.Mode},
 		{"status", string(o.Status)}, {"code", string(o.Code)}, {"finish", finish},
 	} {
 		dst = appendWord(appendKey(dst, f.key), f.word)

@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
+	"time"
 
 	"amplifier-agent/pipeline"
 )
@@ -14,6 +17,8 @@ const (
 	sessionPrefix  = "http-"
 	maxHeaderBytes = 128 // of a session header that is used as it is
 	hashBytes      = 16  // of the SHA-256 that stands for any other
+
+	maxSaving = time.Second // that a turn waits for its conversation to be stored
 )
 
 // SessionID derives a session's id from the client's header, the same for the same header (rulings 32); "" for an empty one.
@@ -45,18 +50,24 @@ func NewSessions(store pipeline.Store, exists func(pipeline.SessionKey) bool, lo
 	return &Sessions{store: store, exists: exists, log: log, live: make(map[pipeline.SessionKey]*live)}
 }
 
-// live is a session for as long as a turn that writes to it runs. All these turns have the same first user message.
+// live is a session for as long as a turn that writes to it runs, or a write. All these turns have the same first user message.
 type live struct {
 	opening string
-	turns   int // that run; under Sessions.mu, like opening and latest
-	latest  int // number of the turn that started last
-
-	writing sync.Mutex // held during a write, so that writes come one after the other
+	users   int    // turns that run, and the goroutine that writes
+	writing bool   // there is such a goroutine
+	next    *write // what it writes next
 }
 
-// Begin registers a turn and starts to store its messages, which must stay as they are until end returns. Resumed tells whether
-// something was stored for k before. Saved waits until the write is over; end waits too and unregisters the turn. Both may be called
-// more than once and from any goroutine; end must be called once at least.
+// write is a conversation to be stored, in place of those that came before it and were not stored yet.
+type write struct {
+	transcript pipeline.Transcript
+	done       []chan struct{} // of its turn and of those whose writes it stands for
+}
+
+// Begin registers a turn and starts to store its messages, which must not change any more. Resumed tells whether something was stored
+// for k before. Saved waits until they are stored, or what supersedes them; end waits too and unregisters the turn. Neither waits
+// long: a disk that hangs costs a turn no more than maxSaving. Both may be called more than once and from any goroutine; end must be
+// called once at least.
 //
 // Turns do not wait for each other. The last to start wins the store: the write of an earlier one that is late is left out. But a
 // turn with another first user message than one that still runs writes nothing (rulings 52). A write that fails is logged and costs
@@ -68,63 +79,91 @@ func (s *Sessions) Begin(ctx context.Context, k pipeline.SessionKey, messages []
 		return false, func() {}, func() {}
 	}
 	resumed = s.exists(k)
-	l, number := s.register(k, opening(messages))
+	w := &write{transcript: pipeline.Transcript{Messages: messages, Mark: pipeline.MarkClient}, done: []chan struct{}{make(chan struct{})}}
+	if repaired {
+		w.transcript.Mark = pipeline.MarkRepaired
+	}
+	done := w.done[0]
+	l := s.register(context.WithoutCancel(ctx), k, opening(messages), w)
 	if l == nil {
 		return resumed, func() {}, func() {}
 	}
-	t := pipeline.Transcript{Messages: messages, Mark: pipeline.MarkClient}
-	if repaired {
-		t.Mark = pipeline.MarkRepaired
-	}
-	ctx = context.WithoutCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		l.writing.Lock()
-		defer l.writing.Unlock()
-		if s.superseded(l, number) {
-			return
+	saved = sync.OnceFunc(func() {
+		late := time.NewTimer(maxSaving)
+		defer late.Stop()
+		select {
+		case <-done:
+		case <-late.C:
 		}
-		if err := s.store.Replace(ctx, k, t); err != nil {
-			s.log.Warn("the conversation was not stored; the turn goes on", "session", k.Session, "workspace", k.Workspace, "err", err)
-		}
-	}()
-	saved = func() { <-done }
+	})
 	return resumed, saved, sync.OnceFunc(func() {
 		saved()
-		s.unregister(k, l)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.release(k, l)
 	})
 }
 
 // register returns nil for a turn that is not related to one that runs.
-func (s *Sessions) register(k pipeline.SessionKey, opening string) (l *live, number int) {
+func (s *Sessions) register(ctx context.Context, k pipeline.SessionKey, opening string, w *write) *live {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l = s.live[k]
+	l := s.live[k]
 	if l == nil {
 		l = &live{opening: opening}
 		s.live[k] = l
 	}
 	if l.opening != opening {
-		return nil, 0
+		return nil
 	}
-	l.turns++
-	l.latest++
-	return l, l.latest
+	l.users++
+	if l.next != nil {
+		w.done = append(w.done, l.next.done...)
+	}
+	if l.next = w; !l.writing {
+		l.writing = true
+		l.users++
+		go s.write(ctx, k, l)
+	}
+	return l
 }
 
-func (s *Sessions) unregister(k pipeline.SessionKey, l *live) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l.turns--; l.turns == 0 {
+// release gives up what register took. The lock must be held.
+func (s *Sessions) release(k pipeline.SessionKey, l *live) {
+	if l.users--; l.users == 0 {
 		delete(s.live, k)
 	}
 }
 
-func (s *Sessions) superseded(l *live, number int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return number != l.latest
+// write is the goroutine that stores what comes for a session, one after the other, until nothing more does.
+func (s *Sessions) write(ctx context.Context, k pipeline.SessionKey, l *live) {
+	for {
+		s.mu.Lock()
+		w := l.next
+		if l.next = nil; w == nil {
+			l.writing = false
+			s.release(k, l)
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		if err := s.replace(ctx, k, w.transcript); err != nil {
+			s.log.Warn("the conversation was not stored; the turn goes on", "session", k.Session, "workspace", k.Workspace, "err", err)
+		}
+		for _, done := range w.done {
+			close(done)
+		}
+	}
+}
+
+// replace makes an error of a panic: what one client has sent must not end the server.
+func (s *Sessions) replace(ctx context.Context, k pipeline.SessionKey, t pipeline.Transcript) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return s.store.Replace(ctx, k, t)
 }
 
 // opening is the text of the first message that is a user's own: what a conversation is recognised by.

@@ -306,3 +306,53 @@ func TestManyTurns(t *testing.T) {
 		}
 	}
 }
+
+// TestStoreHangs: a write that does not come back holds up no turn for long; of those behind it one waits, the latest.
+func TestStoreHangs(t *testing.T) {
+	store := newSlowStore("first")
+	s := transcript.NewSessions(store, store.exists, slog.New(slog.DiscardHandler))
+	key := pipeline.SessionKey{Workspace: "w", Session: "http-s"}
+	_, _, end := s.Begin(t.Context(), key, talk("hi", "first"), false)
+	<-store.began
+	var wg sync.WaitGroup
+	for i := range 20 {
+		_, saved, end := s.Begin(t.Context(), key, talk("hi", fmt.Sprint(i)), false)
+		wg.Go(func() { saved(); end() })
+	}
+	wg.Go(end)
+	wg.Wait() // although nothing is stored yet
+	if got := store.last(key); got != "" {
+		t.Errorf("stored %q", got)
+	}
+	close(store.gates["first"])
+	_, saved, end := s.Begin(t.Context(), key, talk("hi", "last"), false)
+	saved()
+	end()
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	if got := store.stored[key].Messages; lastText(got) != "last" || len(store.writes) > 3 {
+		t.Errorf("stored %q after the writes %q", lastText(got), store.writes)
+	}
+}
+
+// panicking is a store with a fault.
+type panicking struct{ *slowStore }
+
+func (panicking) Replace(context.Context, pipeline.SessionKey, pipeline.Transcript) error {
+	panic("broken")
+}
+
+// TestStorePanics: it costs the turn nothing, and the server neither.
+func TestStorePanics(t *testing.T) {
+	var log bytes.Buffer
+	store := panicking{newSlowStore()}
+	s := transcript.NewSessions(store, store.exists, slog.New(slog.NewTextHandler(&log, nil)))
+	for range 2 {
+		_, saved, end := s.Begin(t.Context(), pipeline.SessionKey{Workspace: "w", Session: "http-s"}, talk("hi", "x"), false)
+		saved()
+		end()
+	}
+	if !strings.Contains(log.String(), "panic: broken") {
+		t.Errorf("the log says %s", log.String())
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"net"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -37,7 +38,11 @@ type Handler struct {
 	// ErrorEvents reports errors behind the 200 as error objects (rulings 26).
 	ErrorEvents bool
 	Mask        Mask
-	Log         *slog.Logger
+	// Waits says that Request halves may take long, so that a client that leaves meanwhile must be noticed.
+	Waits bool
+	// Rejected, if set, hears of requests that never became a turn.
+	Rejected func(pipeline.Code)
+	Log      *slog.Logger
 	// Base is the context that turns descend from; its end, with a cause, ends them.
 	Base context.Context
 }
@@ -46,17 +51,27 @@ type Handler struct {
 func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 	t, err := h.turn(ctx)
 	if err != nil {
-		WriteError(ctx, err)
+		h.refuse(ctx, err)
 		return
 	}
 	tc, cancel := context.WithCancelCause(h.Base)
-	over := func(cause error) {
-		cancel(cause)
-		t.End()
+	streamed := false // the body ends the turn
+	defer func() {
+		if !streamed {
+			cancel(nil)
+			t.End()
+		}
+	}()
+	alive := alive(ctx.Conn())
+	if h.Waits {
+		stop := watch(alive, cancel)
+		err = h.prepare(tc, t)
+		stop()
+	} else {
+		err = h.prepare(tc, t)
 	}
-	if err := h.prepare(tc, t); err != nil {
+	if err != nil {
 		h.reject(ctx, t, err)
-		over(err)
 		return
 	}
 	if t.Header.SessionID != "" {
@@ -64,11 +79,10 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 		ctx.Response.Header.Set("X-Amplifier-Resumed", strconv.FormatBool(t.Resumed))
 	}
 	q := quirkOf(t.Header.UserAgent)
-	wire := Wire{Label: h.Label, KeepaliveLine: q.keepaliveLine, ErrorEvents: h.ErrorEvents, Alive: alive(ctx.Conn()), Mask: h.Mask, Log: h.Log}
+	wire := Wire{Label: h.Label, KeepaliveLine: q.keepaliveLine, ErrorEvents: h.ErrorEvents, Alive: alive, Mask: h.Mask, Log: h.Log}
 	events := pipeline.Chain(h.Stages, t, h.Runner.Run(tc, t))
 	if !wantsStream(t.Stream, h.Default, t.Header.Accept, q) {
 		h.json(ctx, t, JSON(t, events, wire))
-		over(nil)
 		return
 	}
 	next, stop := iter.Pull2(SSE(t, events, wire))
@@ -76,19 +90,58 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 	if err != nil || !ok {
 		stop()
 		h.reject(ctx, t, err)
-		over(err)
 		return
 	}
 	ctx.Response.Header.SetContentType(codec.MediaTypeSSE)
 	ctx.Response.Header.Set("Cache-Control", "no-cache")
 	ctx.Response.Header.Set("X-Accel-Buffering", "no")
+	streamed = true
 	b := &body{frame: frame, next: next, stop: stop, conn: ctx.Conn(), cancel: cancel, end: t.End, log: h.Log, turn: t.ID}
-	if !ctx.Request.Header.IsHTTP11() { // knows no chunks: it gets the stream when it is whole
-		_, _ = b.WriteTo(ctx.Response.BodyWriter()) // it cannot fail
-		_ = b.Close()
+	if !ctx.Request.Header.IsHTTP11() {
+		unchunked(ctx, b)
 		return
 	}
 	ctx.SetBodyStream(b, -1)
+}
+
+// unchunked streams to a client of HTTP/1.0, which knows no chunks: the end of the connection is the end of the answer.
+func unchunked(ctx *fasthttp.RequestCtx, b *body) {
+	ctx.Response.Header.SetContentLength(-2) // none
+	ctx.Response.Header.SetConnectionClose()
+	head := append([]byte(nil), ctx.Response.Header.Header()...)
+	ctx.HijackSetNoResponse(true)
+	ctx.Hijack(func(c net.Conn) {
+		defer b.Close()
+		b.arm()
+		if _, err := c.Write(head); err == nil {
+			_, _ = b.WriteTo(c) // it says so in the log, and cancels
+		}
+	})
+}
+
+// watch cancels once the client has gone, until stop is called, which waits for it.
+func watch(alive func() bool, cancel context.CancelCauseFunc) (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(lookEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				if !alive() {
+					cancel(pipeline.ErrClientGone)
+					return
+				}
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
 }
 
 // turn takes what matters of the request: nothing else of a RequestCtx outlives the handler.
@@ -152,6 +205,16 @@ func (h *Handler) prepare(ctx context.Context, t *pipeline.Turn) (err error) {
 		}
 	}()
 	return pipeline.Prepare(ctx, h.Stages, t)
+}
+
+// refuse answers what never became a turn.
+func (h *Handler) refuse(ctx *fasthttp.RequestCtx, err error) {
+	code := pipeline.AsError(err).Code
+	if h.Rejected != nil {
+		h.Rejected(code)
+	}
+	h.Log.Info("request refused", "code", code, "error", err)
+	WriteError(ctx, err)
 }
 
 // json answers with the one frame of a non-streaming turn. There is nobody to answer if there is none.

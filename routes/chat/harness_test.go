@@ -63,6 +63,9 @@ type setup struct {
 	extra []pipeline.Stage // outermost stages of the turn
 	idle  time.Duration
 	label string
+	waits bool
+	// rejected is the handler's.
+	rejected func(pipeline.Code)
 }
 
 func start(t *testing.T, s setup) *server {
@@ -102,6 +105,8 @@ func serve(t *testing.T, s setup, p pipeline.Provider) *server {
 		MaxBody:   routes.DefaultMaxBody,
 		Preflight: chat.DefaultPreflight,
 		Default:   chat.StreamAuto,
+		Waits:     s.waits,
+		Rejected:  s.rejected,
 		Log:       quietLog,
 		Base:      srv.Base(),
 	}

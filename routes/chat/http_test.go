@@ -307,28 +307,6 @@ func TestConnectionIsKept(t *testing.T) {
 	}
 }
 
-// TestOldHTTP: a client of HTTP/1.0 gets the whole answer.
-func TestOldHTTP(t *testing.T) {
-	s := start(t, setup{})
-	c := s.dial(t)
-	body := ask(true, "Reply with exactly: old")
-	raw(c, "HTTP/1.0", body)
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(resp.TransferEncoding) > 0 {
-		t.Errorf("transfer encoding %v", resp.TransferEncoding)
-	}
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a, err := chattest.ParseSSE(b); err != nil || a.Content != "old" {
-		t.Errorf("answer %+v, error %v in %q", a, err, b)
-	}
-}
-
 // TestKeepaliveOverASocket: silence of the upstream, and what two kinds of client see of it.
 func TestKeepaliveOverASocket(t *testing.T) {
 	for agent, want := range map[string]string{"curl/8": ": keepalive\n\n", "OpenAI/Go 3.28.0": ": keepalive\ndata: "} {

@@ -107,7 +107,7 @@ func (d *Deps) model(ctx *fasthttp.RequestCtx) {
 	s, ok := d.Models.Get(id)
 	if !ok {
 		chat.WriteError(ctx, &pipeline.Error{Code: pipeline.CodeModelNotFound, Origin: pipeline.OriginClient, Param: "model",
-			Message: fmt.Sprintf("model '%s' is not served by this instance. Call GET /v1/models for the list of served models.", id)})
+			Message: fmt.Sprintf("model '%s' is not served by this instance. Call GET /v1/models for the list of served models.", pipeline.Short(id))})
 		return
 	}
 	write(ctx, wire(s, d.Started))

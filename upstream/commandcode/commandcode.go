@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -51,6 +52,7 @@ type Config struct {
 	Idle       time.Duration // longest silence, see upstream.TransportConfig
 	MaxLine    int           // bytes; 0 means upstream.DefaultMaxLine
 	Log        *slog.Logger  // nil logs nothing
+	Mask       *secret.Mask  // learns the key, and takes what it knows out of errors; nil means one of its own
 }
 
 // Provider implements pipeline.Provider. Close it to give up its idle connections.
@@ -65,7 +67,7 @@ type Provider struct {
 
 var _ pipeline.Provider = (*Provider)(nil)
 
-// New returns the provider. Its errors are for the user who configured it.
+// New returns the provider. Its errors are for the user who configured it; the caller says which provider it is.
 func New(c Config) (*Provider, error) {
 	if c.ID == "" {
 		c.ID = Name
@@ -75,13 +77,13 @@ func New(c Config) (*Provider, error) {
 	}
 	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: c.BaseURL, Idle: c.Idle})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w (set COMMANDCODE_BASE_URL)", Name, err)
+		return nil, fmt.Errorf("%w (set COMMANDCODE_BASE_URL)", err)
 	}
 	if err := checkSurface(c.Surface, t.Host()); err != nil {
 		return nil, err
 	}
 	if c.Key = cleanKey(c.Key); c.Key == "" {
-		return nil, fmt.Errorf("%s: no key: export COMMANDCODE_API_KEY, or try the server without one: --demo", Name)
+		return nil, errors.New("no key: export COMMANDCODE_API_KEY, or try the server without one: --demo")
 	}
 	if c.Version == "" {
 		c.Version = DefaultVersion
@@ -92,13 +94,20 @@ func New(c Config) (*Provider, error) {
 	if c.MaxTokens == 0 {
 		c.MaxTokens = DefaultMaxTokens
 	}
+	if c.MaxTokens < 0 {
+		return nil, fmt.Errorf("max_tokens %d: use 1 to %d", c.MaxTokens, maxMaxTokens)
+	}
+	c.MaxTokens = min(c.MaxTokens, maxMaxTokens)
+	if c.Mask == nil {
+		c.Mask = new(secret.Mask)
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.MaxLine == 0 {
 		c.MaxLine = upstream.DefaultMaxLine
 	}
-	p := &Provider{cfg: c, t: t, lines: codec.LineOptions{MaxBytes: c.MaxLine, Skip: IsEcho}, mask: new(secret.Mask)}
+	p := &Provider{cfg: c, t: t, lines: codec.LineOptions{MaxBytes: c.MaxLine, Skip: IsEcho}, mask: c.Mask}
 	p.mask.Add(c.Key)
 	p.header = [][2]string{
 		{"Authorization", "Bearer " + c.Key},
@@ -122,16 +131,16 @@ func checkSurface(surface, host string) error {
 	case SurfaceGenerate:
 		return nil
 	case SurfaceProvider:
-		return fmt.Errorf("%s: surface %q is not built yet: use %q, or another provider", Name, SurfaceProvider, SurfaceGenerate)
+		return fmt.Errorf("surface %q is not built yet: use %q, or another provider", SurfaceProvider, SurfaceGenerate)
 	case "":
 		if vendor {
-			return fmt.Errorf("%s: choose a surface on the vendor's own host: COMMANDCODE_SURFACE=%s or COMMANDCODE_SURFACE=%s. "+
+			return fmt.Errorf("choose a surface on the vendor's own host: COMMANDCODE_SURFACE=%s or COMMANDCODE_SURFACE=%s. "+
 				"The vendor serves third-party clients on the provider surface and says that it may refuse or ban proxies on the other, "+
-				"so this program does not choose for you", Name, SurfaceProvider, SurfaceGenerate)
+				"so this program does not choose for you", SurfaceProvider, SurfaceGenerate)
 		}
 		return nil
 	}
-	return fmt.Errorf("%s: unknown surface %q: use %s or %s", Name, surface, SurfaceGenerate, SurfaceProvider)
+	return fmt.Errorf("unknown surface %q: use %s or %s", surface, SurfaceGenerate, SurfaceProvider)
 }
 
 // cleanKey strips what pasting leaves around a key: white space, control characters and the marks of bracketed paste.
@@ -178,21 +187,24 @@ func (p *Provider) Models(ctx context.Context) ([]pipeline.Model, error) {
 		return nil, fmt.Errorf("list models: %w", p.refusal(r))
 	}
 	var list struct {
-		Data []struct {
-			ID            string `json:"id"`
-			Name          string `json:"name"`
-			ContextLength int64  `json:"context_length"`
-		} `json:"data"`
+		Data []codec.RawMessage `json:"data"`
 	}
 	if err := codec.Read(r.Body, maxModelsBytes, &list); err != nil {
 		return nil, fmt.Errorf("list models: %w", err)
 	}
 	done = true
 	models := make([]pipeline.Model, 0, len(list.Data))
-	for _, m := range list.Data {
-		if m.ID != "" {
-			models = append(models, p.model(m.ID, m.Name, m.ContextLength))
+	for _, raw := range list.Data {
+		var m struct {
+			ID            string `json:"id"`
+			Name          string `json:"name"`
+			ContextLength int64  `json:"context_length"`
 		}
+		if err := codec.Unmarshal(raw, &m); err != nil || m.ID == "" {
+			p.cfg.Log.Warn("an entry of the gateway's list of models is not understood: it is left out", "provider", p.cfg.ID, "entry", pipeline.Short(string(raw)))
+			continue
+		}
+		models = append(models, p.model(m.ID, m.Name, m.ContextLength))
 	}
 	return models, nil
 }

@@ -18,9 +18,9 @@ import (
 
 // TestSurface: rulings 11.
 func TestSurface(t *testing.T) {
-	const choose = "commandcode: choose a surface on the vendor's own host: COMMANDCODE_SURFACE=provider or COMMANDCODE_SURFACE=generate. " +
+	const choose = "choose a surface on the vendor's own host: COMMANDCODE_SURFACE=provider or COMMANDCODE_SURFACE=generate. " +
 		"The vendor serves third-party clients on the provider surface and says that it may refuse or ban proxies on the other, so this program does not choose for you"
-	const notBuilt = `commandcode: surface "provider" is not built yet: use "generate", or another provider`
+	const notBuilt = `surface "provider" is not built yet: use "generate", or another provider`
 	for _, row := range []struct{ url, surface, err string }{
 		{"", "", choose},
 		{"https://api.commandcode.ai", "", choose},
@@ -37,8 +37,8 @@ func TestSurface(t *testing.T) {
 		{"http://127.0.0.1:9", SurfaceGenerate, ""},
 		{"https://notcommandcode.ai", "", ""},
 		{"https://commandcode.ai.example.com", "", ""},
-		{"http://127.0.0.1:9", "Generate", `commandcode: unknown surface "Generate": use generate or provider`},
-		{"nonsense", "", "commandcode: base URL \"nonsense\": an http:// or https:// URL is needed (set COMMANDCODE_BASE_URL)"},
+		{"http://127.0.0.1:9", "Generate", `unknown surface "Generate": use generate or provider`},
+		{"nonsense", "", "base URL \"nonsense\": an http:// or https:// URL is needed (set COMMANDCODE_BASE_URL)"},
 	} {
 		p, err := New(Config{BaseURL: row.url, Surface: row.surface, Key: testKey})
 		got := ""

@@ -8,12 +8,13 @@ import (
 // appendMessages appends the conversation as ModelMessage[] (upstream-wire-protocol.md, "Messages").
 //
 //   - Roles are user, assistant and tool; system and developer messages are in params.system.
+//   - Images of the assistant go into a user message behind it; beside calls, where none may stand, they are left out.
 //   - Consecutive tool results are one message. Images among them go into a user message behind it, as the gateway drops them
 //     without a word and a message between two results of one batch is refused.
 //   - Empty text parts and messages without parts are left out, but for a final user message.
 //   - An assistant message holds reasoning, then text, then calls.
 //
-// Moved is how many images of results went into user messages.
+// Moved is how many images are not where the client had them.
 func appendMessages(dst []byte, messages []pipeline.Message) (out []byte, moved int) {
 	w := writer{dst: append(dst, '[')}
 	names := map[string]string{} // of the calls so far, by id: the nearest one before counts
@@ -113,10 +114,24 @@ func (w *writer) user(parts []pipeline.Part, last bool) {
 	w.end()
 }
 
+// assistant writes an assistant message. The gateway takes no images in it: they follow as a user's, unless results must follow.
 func (w *writer) assistant(m *pipeline.Message) {
-	if m.Reasoning == "" && len(m.ToolCalls) == 0 && !hasContent(m.Parts) {
-		return
+	text, images := false, []pipeline.Part(nil)
+	for _, p := range m.Parts {
+		if p.Image != "" {
+			images = append(images, p)
+		}
+		text = text || p.Text != ""
 	}
+	if text || m.Reasoning != "" || len(m.ToolCalls) > 0 {
+		w.assistantText(m)
+	}
+	if w.moved += len(images); len(images) > 0 && len(m.ToolCalls) == 0 {
+		w.user(append([]pipeline.Part{{Text: "Images that the assistant showed here:"}}, images...), false)
+	}
+}
+
+func (w *writer) assistantText(m *pipeline.Message) {
 	w.begin("assistant")
 	if m.Reasoning != "" {
 		w.part(`{"type":"reasoning","text":`)

@@ -27,7 +27,7 @@ func (p *Provider) appendRequest(dst []byte, r *pipeline.Round, now time.Time) [
 	dst = append(dst, `,"messages":`...)
 	dst, moved := appendMessages(dst, r.Messages)
 	if moved > 0 {
-		p.cfg.Log.Debug("images of tool results go into a user message: the gateway drops them elsewhere", "provider", p.cfg.ID, "images", moved)
+		p.cfg.Log.Debug("images go where the gateway takes them, into a user message: it drops or refuses them elsewhere", "provider", p.cfg.ID, "images", moved)
 	}
 	choice, tools := toolChoice(&r.Sampling, r.Tools)
 	dst = append(dst, `,"tools":`...)

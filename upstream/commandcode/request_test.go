@@ -68,6 +68,15 @@ var requests = map[string]*pipeline.Round{
 		toolResult("c2", show()),
 		user("thanks"),
 	}},
+	"assistant_images": {Messages: []pipeline.Message{
+		user("draw"),
+		{Role: pipeline.RoleAssistant, Parts: []pipeline.Part{show()}},
+		user("again"),
+		{Role: pipeline.RoleAssistant, Parts: []pipeline.Part{say("here"), show()}, ToolCalls: []pipeline.Call{call("c1", "f", `{}`)}},
+		toolResult("c1", say("ok")),
+		{Role: pipeline.RoleAssistant, Parts: []pipeline.Part{say("done"), show()}},
+		user("thanks"),
+	}},
 	"reasoning": {Messages: []pipeline.Message{
 		user("think"),
 		{Role: pipeline.RoleAssistant, Reasoning: "hm, \"so\"", Parts: []pipeline.Part{say("because"), say(""), say("of that")}, ToolCalls: []pipeline.Call{call("c1", "f", `{}`)}},
@@ -187,13 +196,14 @@ func TestRequestStructure(t *testing.T) {
 		return strings.Join(roles, " ")
 	}
 	for name, want := range map[string]string{
-		"minimal":        "user(text)",
-		"images":         "user(text image image text)",
-		"tools":          "user(text) assistant(text tool-call tool-call) tool(tool-result tool-result) assistant(text) user(text)",
-		"tool_images":    "user(text) assistant(tool-call tool-call) tool(tool-result tool-result) user(text image image) user(text)",
-		"reasoning":      "user(text) assistant(reasoning text text tool-call) tool(tool-result) assistant(reasoning) user(text)",
-		"system_texts":   "user(text) assistant(text) user(text)",
-		"only_developer": "user(text)",
+		"minimal":          "user(text)",
+		"images":           "user(text image image text)",
+		"tools":            "user(text) assistant(text tool-call tool-call) tool(tool-result tool-result) assistant(text) user(text)",
+		"tool_images":      "user(text) assistant(tool-call tool-call) tool(tool-result tool-result) user(text image image) user(text)",
+		"assistant_images": "user(text) user(text image) user(text) assistant(text tool-call) tool(tool-result) assistant(text) user(text image) user(text)",
+		"reasoning":        "user(text) assistant(reasoning text text tool-call) tool(tool-result) assistant(reasoning) user(text)",
+		"system_texts":     "user(text) assistant(text) user(text)",
+		"only_developer":   "user(text)",
 	} {
 		if got := roles(arrive(name)); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)

@@ -14,7 +14,7 @@ import (
 const contractPrefix = "TestContract"
 
 var (
-	statement = regexp.MustCompile(`^\| ([A-Z]+)(\d+) \| (.+) \| (.*) \|$`)
+	statement = regexp.MustCompile(`^\| ([A-Z]+)(\d+) \| (.+?) \|(.*)\|$`)
 	testName  = regexp.MustCompile("`(Test[A-Za-z0-9_]+|Fuzz[A-Za-z0-9_]+)`")
 	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9_]+)\(`)
 )

@@ -152,7 +152,7 @@ func listCatalog(c *cobra.Command, format *listFormat, name, file string, pick f
 	if err != nil {
 		return err
 	}
-	log, err := logger(c.ErrOrStderr(), "warning", nil)
+	log, err := logger(c.ErrOrStderr(), "info", nil)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"embed"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -70,20 +71,28 @@ func (c claims[T]) list(show func(T) bool) []Entry {
 	return list
 }
 
-// resolve returns the real path of a root. The error is fs.ErrNotExist if there is none.
+// resolve returns the real path of a root. The error names the root; it is fs.ErrNotExist if there is none.
 func resolve(root string) (string, error) {
 	resolved, err := filepath.EvalSymlinks(root)
 	if err != nil {
-		return "", err
+		return "", naming(root, err)
 	}
 	// A look first: opening a named pipe would wait for its writer.
 	switch info, err := os.Stat(resolved); {
 	case err != nil:
-		return "", err
+		return "", naming(root, err)
 	case !info.IsDir():
-		return "", &fs.PathError{Op: "read", Path: root, Err: syscall.ENOTDIR}
+		return "", naming(root, syscall.ENOTDIR)
 	}
 	return resolved, nil
+}
+
+// naming returns err so that it names path: filepath.EvalSymlinks does not always.
+func naming(path string, err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok && e.Path == path {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

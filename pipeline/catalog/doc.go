@@ -12,6 +12,8 @@
 // A file that cannot be understood costs a warning and claims no name. A root that is there and cannot be read is a failure of
 // discovery: the lists are then empty, and Err says why. Skills and modes fail apart from each other.
 //
+// Users read all this in docs/modes-and-skills.md. Its examples, lists, reasons and limits are tested against this package.
+//
 // # Files
 //
 //	catalog.go   Entry, Shadow, the claims on names

@@ -37,8 +37,12 @@ type document struct {
 	body  string // trimmed, lines end in \n, valid UTF-8
 }
 
-// readDocument reads the file at source, which is regular or built in.
-func readDocument(source string) (document, error) {
+// errNoFront is of a file that does not begin as it should, such as one of plain text.
+var errNoFront = errors.New("no front matter: the first line must be ---")
+
+// readDocument reads the file at source, which is regular or built in. Begin is how a file of its kind may begin, for those who
+// have not heard of front matter.
+func readDocument(source, begin string) (document, error) {
 	f, err := open(source)
 	if err != nil {
 		return document{}, err
@@ -49,9 +53,13 @@ func readDocument(source string) (document, error) {
 		return document{}, err
 	}
 	if len(text) > maxFileBytes {
-		return document{}, fmt.Errorf("more than %d bytes", maxFileBytes)
+		return document{}, fmt.Errorf("the file has more than %d bytes", maxFileBytes)
 	}
-	return parseDocument(text)
+	doc, err := parseDocument(text)
+	if errors.Is(err, errNoFront) {
+		err = fmt.Errorf("%w, as in the lines %s", err, begin)
+	}
+	return doc, err
 }
 
 func open(source string) (fs.File, error) {
@@ -79,7 +87,7 @@ func parseDocument(text []byte) (document, error) {
 func split(text string) (front, body string, err error) {
 	first, text, _ := strings.Cut(text, "\n")
 	if !isFence(first) {
-		return "", "", errors.New("no front matter: the first line must be ---")
+		return "", "", errNoFront
 	}
 	for at := 0; at < len(text) && at <= maxFrontBytes; {
 		line, rest, _ := strings.Cut(text[at:], "\n")
@@ -88,7 +96,7 @@ func split(text string) (front, body string, err error) {
 		}
 		at = len(text) - len(rest)
 	}
-	return "", "", fmt.Errorf("front matter does not end: no second --- in its first %d bytes", maxFrontBytes)
+	return "", "", fmt.Errorf("front matter does not end: write a line --- below its keys, which may have %d bytes", maxFrontBytes)
 }
 
 func isFence(line string) bool { return strings.TrimRight(line, " \t") == fence }
@@ -107,7 +115,7 @@ func parseFront(front string) (f fields, err error) {
 	}
 	for _, t := range tokens {
 		if t.Type == token.AliasType {
-			return nil, fmt.Errorf("front matter: line %d: aliases are not accepted; a value that begins with * needs quotes", t.Position.Line)
+			return nil, fmt.Errorf("front matter: line %d: aliases are not accepted: a value that begins with * needs quotes", t.Position.Line)
 		}
 	}
 	file, err := parser.Parse(tokens, 0)
@@ -123,7 +131,18 @@ func parseFront(front string) (f fields, err error) {
 	return f, nil
 }
 
-// frontError leaves out the lines of the file that the parser's message quotes.
+// frontError says in which line the fault is, and what to write where the parser's words do not tell. It leaves out the lines of
+// the file that they quote.
 func frontError(err error) error {
-	return fmt.Errorf("front matter: %.*s", maxErrorRunes, yaml.FormatError(err, false, false))
+	e, ok := errors.AsType[yaml.Error](err)
+	if !ok || e.GetToken() == nil {
+		return fmt.Errorf("front matter: %.*s", maxErrorRunes, yaml.FormatError(err, false, false))
+	}
+	text, at := e.GetMessage(), e.GetToken().Position
+	if _, ok := errors.AsType[*yaml.UnexpectedNodeTypeError](err); ok {
+		text = "it is no mapping: write lines such as 'description: What it is for'"
+	} else if strings.HasPrefix(text, "mapping value is not allowed") {
+		text += ": text with a colon in it needs quotes"
+	}
+	return fmt.Errorf("front matter: line %d, column %d: %.*s", at.Line, at.Column, maxErrorRunes, text)
 }

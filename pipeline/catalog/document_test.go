@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -58,5 +60,42 @@ func BenchmarkHostileFrontMatter(b *testing.B) {
 				_, _ = parseDocument(text)
 			}
 		})
+	}
+}
+
+// TestManualLimits: the manual has the limits as they are.
+func TestManualLimits(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "modes-and-skills.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []string{
+		fmt.Sprintf("| a file | %d MiB |", maxFileBytes>>20),
+		fmt.Sprintf("| its front matter | %d KiB, and %d words and signs |", maxFrontBytes>>10, maxFrontTokens),
+		fmt.Sprintf("| modes | %d files in one folder |", maxModes),
+		fmt.Sprintf("| skills | %d files below one folder, %d folders, %d folders deep |", maxSkillFiles, maxDirs, maxDepth),
+		fmt.Sprintf("in between, %d bytes at most.", maxNameBytes),
+	} {
+		if !strings.Contains(string(b), row) {
+			t.Errorf("the manual does not have %s", row)
+		}
+	}
+}
+
+// TestExamplesInErrors: what the errors say a file may begin with is what a file may begin with.
+func TestExamplesInErrors(t *testing.T) {
+	file := func(begin string) []byte {
+		return []byte(strings.ReplaceAll(strings.Trim(begin, "'"), "', '", "\n") + "\n")
+	}
+	doc, err := parseDocument(file(modeBegin))
+	if front, _ := doc.front.mapping("mode"); err != nil || front["description"] != "What it is for" {
+		t.Errorf("got %v, %v", doc.front, err)
+	}
+	doc, err = parseDocument(file(skillBegin))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name, description, k, err := readSkill(doc); err != nil || name != "my-skill" || description != "What it is for" || !k.listed {
+		t.Errorf("got %q, %q, %+v, %v", name, description, k, err)
 	}
 }

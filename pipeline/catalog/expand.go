@@ -23,8 +23,8 @@ var placeholder = regexp.MustCompile(`\$\{SKILL_DIR\}|\$ARGUMENTS|\$[0-9]+`)
 // $ARGUMENTS what was typed, and $0, $1 … are its words, empty if there are fewer. All are replaced in one pass, so that nothing
 // in the arguments is expanded again. Arguments that the skill has no place for follow its text.
 //
-// The error is ErrNoSkill if the name is unknown, or if the skill says that users may not invoke it; a *pipeline.Error for the client that wraps
-// ErrFork if the skill cannot run here; and that of Err if discovery failed.
+// The error is ErrNoSkill if the name is unknown, or if the skill says that users may not invoke it; a *pipeline.Error for the
+// client that wraps ErrFork if the skill cannot run here; and that of Err if discovery failed.
 func (s *Skills) Expand(name, args string) (body string, err error) {
 	if s.err != nil {
 		return "", fmt.Errorf("skill %q: %w", name, s.err)

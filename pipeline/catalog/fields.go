@@ -26,14 +26,14 @@ func (f fields) mapping(key string) (fields, error) {
 	case map[string]any:
 		return v, nil
 	}
-	return nil, fmt.Errorf("%s is no mapping", key)
+	return nil, fmt.Errorf("%s is no mapping: write '%[1]s:' with its keys indented below it", key)
 }
 
 // text returns a scalar as trimmed text.
 func (f fields) text(key string) (string, error) {
 	s, ok := scalar(f.get(key))
 	if !ok {
-		return "", fmt.Errorf("%s is no text", key)
+		return "", fmt.Errorf("%s is no text: write one value, no list and no mapping", key)
 	}
 	return s, nil
 }
@@ -42,7 +42,7 @@ func (f fields) text(key string) (string, error) {
 func (f fields) required(key string) (string, error) {
 	s, err := f.text(key)
 	if err == nil && s == "" {
-		err = fmt.Errorf("front matter has no %s", key)
+		err = fmt.Errorf("front matter has no %s: add a line '%[1]s: …'", key)
 	}
 	return s, err
 }
@@ -51,7 +51,7 @@ func (f fields) required(key string) (string, error) {
 func (f fields) flag(key string) (value, said bool, err error) {
 	s, ok := scalar(f.get(key))
 	if !ok {
-		return false, false, fmt.Errorf("%s is neither true nor false", key)
+		return false, false, fmt.Errorf("%s is neither true nor false: write '%[1]s: true' or '%[1]s: false'", key)
 	}
 	switch strings.ToLower(s) {
 	case "":
@@ -61,7 +61,7 @@ func (f fields) flag(key string) (value, said bool, err error) {
 	case "false", "no", "off":
 		return false, true, nil
 	}
-	return false, false, fmt.Errorf("%s is neither true nor false", key)
+	return false, false, fmt.Errorf("%s is neither true nor false: write '%[1]s: true' or '%[1]s: false'", key)
 }
 
 // words returns a list of texts, which may also be written as one text with blanks or commas in between.
@@ -72,7 +72,7 @@ func (f fields) words(key string) ([]string, error) {
 		for _, v := range list {
 			s, ok := scalar(v)
 			if !ok || s == "" {
-				return nil, fmt.Errorf("%s has an entry that is no name", key)
+				return nil, fmt.Errorf("%s has an entry that is no name: write '%[1]s: [one, two]'", key)
 			}
 			words = append(words, s)
 		}
@@ -80,7 +80,7 @@ func (f fields) words(key string) ([]string, error) {
 	}
 	s, ok := scalar(v)
 	if !ok {
-		return nil, fmt.Errorf("%s is no list of names", key)
+		return nil, fmt.Errorf("%s is no list of names: write '%[1]s: [one, two]'", key)
 	}
 	return strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" \t\n,", r) }), nil
 }

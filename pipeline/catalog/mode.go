@@ -31,6 +31,9 @@ const (
 	maxModes = 1000 // files of one root
 
 	modeSuffix = ".md"
+
+	modeFront = "mode: {description: What it is for}" // an example
+	modeBegin = "'---', '" + modeFront + "', '---'"
 )
 
 // modeName is what the directive of a mode can name (http-face.md, "Modes on the wire").
@@ -106,7 +109,7 @@ func modeFiles(root string, seen map[string]bool, log *slog.Logger) ([]string, e
 	seen[resolved] = true
 	entries, err := os.ReadDir(root)
 	if err != nil {
-		return nil, err
+		return nil, naming(root, err)
 	}
 	var sources []string
 	for _, e := range entries {
@@ -152,7 +155,7 @@ func builtinFiles(pattern string) []string {
 // without it the mode would allow what it was to forbid. The keys shortcut, allowed_transitions and allow_clear are for other
 // faces and mean nothing here.
 func readMode(name, source string, log *slog.Logger) (mode *pipeline.Mode, description string, err error) {
-	doc, err := readDocument(source)
+	doc, err := readDocument(source, modeBegin)
 	if err != nil {
 		return nil, "", err
 	}
@@ -161,7 +164,7 @@ func readMode(name, source string, log *slog.Logger) (mode *pipeline.Mode, descr
 		return nil, "", err
 	}
 	if front == nil {
-		return nil, "", errors.New("front matter has no mapping mode")
+		return nil, "", errors.New("front matter has no mapping mode: write '" + modeFront + "', or 'mode:' with its keys indented below it")
 	}
 	own, err := front.text("name")
 	if err != nil {

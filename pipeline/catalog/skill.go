@@ -35,6 +35,9 @@ type skill struct {
 // maxNameBytes and skillName are what a skill's name should be. Others are accepted, with a warning.
 const maxNameBytes = 64
 
+// skillBegin is how a skill's file may begin.
+const skillBegin = "'---', 'name: my-skill', 'description: What it is for', 'user-invocable: true', '---'"
+
 var skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
 // DiscoverSkills reads the skills of all roots; Err says whether it could.
@@ -61,6 +64,13 @@ func DiscoverSkills(o SkillOptions) *Skills {
 	for _, source := range builtinFiles("skills/*/" + skillFile) {
 		s.add(source, o.Log)
 	}
+	if quiet := s.claims.list(func(k *skill) bool { return !k.listed && !k.barred }); len(quiet) > 0 {
+		names := make([]string, len(quiet))
+		for i, e := range quiet {
+			names[i] = e.Name
+		}
+		o.Log.Info("skills that users can call and are not told about: user-invocable: true in the front matter lists them", "skills", names)
+	}
 	return s
 }
 
@@ -77,19 +87,20 @@ type skillRoot struct {
 	config bool // it is one of several that the host config names, and discovery goes on without it
 }
 
-// roots returns the roots in order of precedence. Entries of the host config are logged by their place, since the address of a
-// remote one may hold a password.
+// roots returns the roots in order of precedence. Entries of the host config are logged by their key, and a remote one without
+// its address, which may hold a password.
 func (o SkillOptions) roots() []skillRoot {
 	var roots []skillRoot
 	for i, dir := range o.Dirs {
+		key := fmt.Sprintf("skills.skills[%d]", i)
 		if strings.HasPrefix(dir, "git+") || strings.Contains(dir, "://") {
-			o.Log.Warn("skills are read from local directories only: entry is skipped", "entry", i)
+			o.Log.Warn("skills are read from local directories only: entry is skipped", "entry", key)
 			continue
 		}
 		if abs := o.expand(dir, o.Base); abs != "" {
 			roots = append(roots, skillRoot{abs, true, true})
 		} else {
-			o.Log.Warn("skills entry is not the path of a directory", "entry", i)
+			o.Log.Warn("skills entry is not the path of a directory", "entry", key, "dir", dir)
 		}
 	}
 	if o.EnvDir != "" {
@@ -138,7 +149,7 @@ func (r skillRoot) files(seen map[string]bool, log *slog.Logger) ([]found, error
 // add takes the file at source as a skill, or as shadowed if its name is taken.
 func (s *Skills) add(source string, log *slog.Logger) {
 	log = log.With("source", source)
-	doc, err := readDocument(source)
+	doc, err := readDocument(source, skillBegin)
 	if err != nil {
 		log.Warn("skill is not usable", "error", err)
 		return

@@ -1,8 +1,10 @@
 package catalog_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,14 +50,14 @@ func TestSkillFrontMatter(t *testing.T) {
 		"every key": {head + "user-invocable: true\nauto-load: true\nallowed-tools: a b\nmodel: m\nmodel_role: r\nprovider_preferences: [{provider: p}]\nagent: a\n" +
 			"shortcut: x\nhooks: {PreToolUse: [{matcher: x}]}\nversion: 1.0\nlicense: MIT\ncompatibility: all\nmetadata: {a: b}", true, nil, ""},
 
-		"no name":        {"description: D", false, catalog.ErrNoSkill, "no name"},
-		"empty name":     {"name: ' '\ndescription: D", false, catalog.ErrNoSkill, "no name"},
+		"no name":        {"description: D", false, catalog.ErrNoSkill, "no name: add a line 'name: …'"},
+		"empty name":     {"name: ' '\ndescription: D", false, catalog.ErrNoSkill, "no name: add a line 'name: …'"},
 		"no description": {"name: s", false, catalog.ErrNoSkill, "no description"},
 		"name a list":    {"name: [s]\ndescription: D", false, catalog.ErrNoSkill, "name is no text"},
 		"context a list": {head + "context: [fork]", false, catalog.ErrNoSkill, "context is no text"},
-		"maybe":          {head + "user-invocable: maybe", false, catalog.ErrNoSkill, "neither true nor false"},
-		"flag a list":    {head + "disable-model-invocation: [true]", false, catalog.ErrNoSkill, "neither true nor false"},
-		"bad YAML":       {head + "a: b: c", false, catalog.ErrNoSkill, "front matter: [4:4]"},
+		"maybe":          {head + "user-invocable: maybe", false, catalog.ErrNoSkill, "neither true nor false: write '"},
+		"flag a list":    {head + "disable-model-invocation: [true]", false, catalog.ErrNoSkill, "neither true nor false: write '"},
+		"bad YAML":       {head + "a: b: c", false, catalog.ErrNoSkill, "front matter: line 4, column 4"},
 		"alias":          {head + "a: &a [*a]", false, catalog.ErrNoSkill, "aliases"},
 		"bomb":           {bomb() + head, false, catalog.ErrNoSkill, "aliases"},
 	} {
@@ -184,14 +186,14 @@ func TestSkillDirs(t *testing.T) {
 		"twice":             {catalog.SkillOptions{Dirs: []string{there, "there"}, Base: dir, EnvDir: there}, true, ""},
 		"above, too":        {catalog.SkillOptions{Dirs: []string{filepath.Join(there, "s"), there}}, true, ""},
 
-		"git":                   {catalog.SkillOptions{Dirs: []string{"git+https://me:secret@host/x"}, Base: dir}, false, "entry=0"},
-		"URL":                   {catalog.SkillOptions{Dirs: []string{"file://" + there}}, false, "entry=0"},
+		"git":                   {catalog.SkillOptions{Dirs: []string{"git+https://me:secret@host/x"}, Base: dir}, false, "entry=skills.skills[0]"},
+		"URL":                   {catalog.SkillOptions{Dirs: []string{"file://" + there}}, false, "entry=skills.skills[0]"},
 		"missing":               {catalog.SkillOptions{Dirs: []string{"nowhere"}, Base: dir}, false, "nowhere"},
 		"missing, but the next": {catalog.SkillOptions{Dirs: []string{"nowhere", there}, Base: dir}, true, "nowhere"},
 		"a file":                {catalog.SkillOptions{Dirs: []string{"file", there}, Base: dir}, true, "not a directory"},
-		"empty":                 {catalog.SkillOptions{Dirs: []string{""}, Base: there}, false, "entry=0"},
-		"no base":               {catalog.SkillOptions{Dirs: []string{"there"}}, false, "entry=0"},
-		"no home":               {catalog.SkillOptions{Dirs: []string{"~/there"}, Base: dir}, false, "entry=0"},
+		"empty":                 {catalog.SkillOptions{Dirs: []string{""}, Base: there}, false, "entry=skills.skills[0]"},
+		"no base":               {catalog.SkillOptions{Dirs: []string{"there"}}, false, "entry=skills.skills[0]"},
+		"no home":               {catalog.SkillOptions{Dirs: []string{"~/there"}, Base: dir}, false, "entry=skills.skills[0]"},
 		"other home":            {catalog.SkillOptions{Dirs: []string{"~me"}, Base: dir, Home: there}, false, "~me"},
 		"environment missing":   {catalog.SkillOptions{EnvDir: filepath.Join(dir, "nowhere")}, false, "nowhere"},
 		"environment, no cwd":   {catalog.SkillOptions{EnvDir: "there"}, false, "environment"},
@@ -244,6 +246,19 @@ func TestSkillsAreHeld(t *testing.T) {
 	write(t, skill("s", "after", forUsers), file)
 	if body, err := skills.Expand("s", ""); err != nil || body != "# s\n\nbefore" {
 		t.Errorf("got %q, %v", body, err)
+	}
+}
+
+// TestSkillsNotListed: those that only lack a word are named in the log, in one line that is no warning.
+func TestSkillsNotListed(t *testing.T) {
+	cwd := t.TempDir()
+	for name, more := range map[string]string{"plain": "", "also": "disable-model-invocation: false", "shown": forUsers, "barred": "user-invocable: false"} {
+		write(t, skill(name, "B", more), cwd, ".amplifier/skills", name, "SKILL.md")
+	}
+	var out bytes.Buffer
+	catalog.DiscoverSkills(catalog.SkillOptions{Cwd: cwd, Log: slog.New(slog.NewTextHandler(&out, nil))})
+	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=INFO") || !strings.HasSuffix(got, "skills=\"[also plain]\"\n") {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -46,7 +46,7 @@ type link struct {
 func findSkills(root, resolved string, log *slog.Logger) ([]found, error) {
 	w := walk{log: log, bound: workTree(resolved), seen: map[string]bool{}}
 	if err := w.dir(root, resolved, 0); err != nil {
-		return nil, err
+		return nil, naming(root, err)
 	}
 	for i := 0; i < len(w.links); i++ { // more may turn up
 		w.warn(w.links[i].path, w.follow(w.links[i]))

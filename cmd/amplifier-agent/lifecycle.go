@@ -29,7 +29,7 @@ func restartCommand() *cobra.Command {
 // lifecycleCommand is a command about servers that run (http-face.md, "Launch and lifecycle").
 func lifecycleCommand(name, short string, run lifecycle.Command) *cobra.Command {
 	var o lifecycle.Options
-	timeout := lifecycle.DefaultTimeout.Seconds()
+	var timeout float64 // seconds
 	c := &cobra.Command{
 		Use:   name,
 		Short: short,
@@ -41,7 +41,10 @@ func lifecycleCommand(name, short string, run lifecycle.Command) *cobra.Command 
 			if !(timeout >= 0 && timeout <= maxStopTimeout) { // nor NaN
 				return fmt.Errorf("timeout %v: use 0 to %d seconds", timeout, maxStopTimeout)
 			}
-			o.Timeout = time.Duration(timeout * float64(time.Second))
+			if c.Flags().Changed("timeout") {
+				d := time.Duration(timeout * float64(time.Second))
+				o.Timeout = &d
+			}
 			if o.Home, err = config.Home(getenv); err != nil {
 				return err
 			}
@@ -58,7 +61,7 @@ func lifecycleCommand(name, short string, run lifecycle.Command) *cobra.Command 
 	fs.IntVar(&o.Port, "port", 0, "the server on this port (default serve.json's, or the only one)")
 	if name == "stop" {
 		fs.BoolVar(&o.Force, "force", false, "kill it at once")
-		fs.Float64Var(&timeout, "timeout", timeout, "seconds until it is killed if it does not end by itself")
+		fs.Float64Var(&timeout, "timeout", 0, "seconds until it is killed if it does not end by itself (default 5, or 2 more than its limits.drainSeconds if that is longer)")
 	}
 	return c
 }

@@ -100,3 +100,10 @@ func TestLifecycleErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestStopHelp: the help says how long stop waits by itself.
+func TestStopHelp(t *testing.T) {
+	if usage := stopCommand().Flags().FlagUsages(); !strings.Contains(usage, "default 5, or 2 more than its limits.drainSeconds") || strings.Count(usage, "(default 5") != 1 {
+		t.Errorf("%s", usage)
+	}
+}

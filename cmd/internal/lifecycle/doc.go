@@ -16,13 +16,17 @@
 //
 // # Not obvious
 //
-//   - A PID alone is no proof: it is given away again. On Linux the launch file says which process had it (boot and start tick),
-//     and without one the process must not be younger than the file. Elsewhere an existing PID counts as the server.
+//   - A PID alone is no proof: it is given away again. On Linux and macOS the launch file says which process had it (by its
+//     start), and without one the process must not be younger than the file. Elsewhere an existing PID counts as the server.
 //   - A zombie counts as ended, or a server whose parent does not wait for it could not be stopped. One whose threads are still
 //     ending does not: a new server would find its port taken.
 //   - Windows has no SIGTERM for other processes: stopping is killing there, and the stopped server's files are removed for it.
-//   - The API key is in the state file and in the environment of a restarted server, and nowhere else: not in the launch file, not
-//     on a command line, not in what is printed.
+//   - The API key is in the state file, in the environment of a restarted server, and in serve.log, because a server's banner has
+//     it: not in the launch file, not on a command line, not in what the commands print. The values of a provider's credentials are in
+//     none of these files; what a server prints of them is the server's to mask.
+//   - serve.log grows for as long as a restarted server runs. Only a restart begins it anew, once it is longer than 1 MiB.
+//   - A restart keeps the old server's files until the new one has published its own, although no server is behind them: if it does
+//     not come up, they are how the next restart knows what to start. A status or stop in between cleans them up as any stale file.
 //
 // # Files
 //

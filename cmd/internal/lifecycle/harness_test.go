@@ -29,6 +29,10 @@ const (
 	envRole      = "AMPLIFIER_AGENT_TEST_ROLE"
 	envMark      = "AMPLIFIER_AGENT_TEST_MARK"
 
+	testSetting    = "TEST_SETTING"
+	testUnset      = "TEST_UNSET" // a setting, too
+	testCredential = "TEST_CREDENTIAL"
+
 	// promptExit is for children under -race, which otherwise linger for a second in case of late reports.
 	promptExit = "GORACE=atexit_sleep_ms=0"
 )
@@ -51,6 +55,7 @@ func TestMain(m *testing.M) {
 //	serve    answers, and removes its files on SIGTERM
 //	keep     ends on SIGTERM and leaves its files
 //	ignore   does not end on SIGTERM
+//	linger   takes longer to end than is the default, as its drain says
 //	mute     never answers
 //	once     serves the first time, and the second time fails with an explanation
 //	silent   serves the first time, and the second time ends without a word
@@ -64,7 +69,10 @@ func play(role string) error {
 	home := os.Getenv(envHome)
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM)
-	var l Launch
+	l := Launch{Settings: []string{testSetting, testUnset}, Credentials: []string{testCredential, "TEST_UNUSED_CREDENTIAL"}}
+	if role == "linger" {
+		l.DrainSeconds = 3600
+	}
 	s := State{APIKey: os.Getenv(envKey), ProvidersSummary: map[string]int{"acme": 2}}
 	if len(os.Args) > 2 {
 		l.Face = os.Args[2]
@@ -126,6 +134,8 @@ func play(role string) error {
 		return nil
 	case "ignore":
 		select {}
+	case "linger":
+		time.Sleep(minPatience + time.Second)
 	}
 	return p.Remove()
 }
@@ -239,11 +249,16 @@ type result struct {
 
 func command(t *testing.T, c Command, o Options) result {
 	t.Helper()
+	if o.Timeout == nil {
+		o.Timeout = new(testPatience) // so that a busy machine makes no SIGKILL of it
+	}
+	return run(t, c, o)
+}
+
+func run(t *testing.T, c Command, o Options) result {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
 	o.Stdout, o.Stderr = &stdout, &stderr
-	if o.Timeout == 0 {
-		o.Timeout = testPatience // so that a busy machine makes no SIGKILL of it
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), testPatience)
 	defer cancel()
 	code, err := c(ctx, o)

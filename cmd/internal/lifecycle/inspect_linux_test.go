@@ -1,12 +1,8 @@
 package lifecycle
 
 import (
-	"os"
-	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestParseStat(t *testing.T) {
@@ -29,49 +25,5 @@ func TestParseStat(t *testing.T) {
 		if ended, ticks, ok := parseStat([]byte(row.stat)); ok != row.ok || ok && (ended != row.ended || ticks != row.ticks) {
 			t.Errorf("%q: %v %d %v", row.stat, ended, ticks, ok)
 		}
-	}
-}
-
-func TestInspect(t *testing.T) {
-	me := inspect(os.Getpid())
-	if !me.exists || me.id == "" || me.born.IsZero() || me.born.After(time.Now().Add(slack)) || time.Since(me.born) > 24*time.Hour {
-		t.Errorf("this process: %+v", me)
-	}
-	if again := inspect(os.Getpid()); again != me {
-		t.Errorf("%+v, then %+v", me, again)
-	}
-	if p := inspect(deadPID(t)); p.exists {
-		t.Errorf("a dead process: %+v", p)
-	}
-	// One that has ended and that nobody has waited for.
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := exec.Command(exe, "-test.run=^$")
-	c.Env = append(os.Environ(), promptExit)
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer c.Wait()
-	_, _ = out.Read(make([]byte, 1))
-	for end := time.Now().Add(testPatience); ; time.Sleep(time.Millisecond) {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(c.Process.Pid) + "/stat")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ended, _, _ := parseStat(stat); ended {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the process does not end")
-		}
-	}
-	if p := inspect(c.Process.Pid); p.exists {
-		t.Errorf("a zombie: %+v", p)
 	}
 }

@@ -126,11 +126,39 @@ func (in *instance) clean() error {
 	return nil
 }
 
+// keep makes sure that the files of an instance that has ended are there, unless another server has taken their place. One that ends
+// well removes them itself.
+func (in *instance) keep() error {
+	unlock, err := lock(filepath.Dir(in.slot.state))
+	if err != nil {
+		return fmt.Errorf("keep state: %w", err)
+	}
+	defer unlock()
+	if _, err = look(in.slot); errors.Is(err, fs.ErrNotExist) {
+		err = in.slot.write(in.state, in.launch)
+	}
+	if err != nil {
+		return fmt.Errorf("keep state: %w", err)
+	}
+	return nil
+}
+
 // Patience with a server that is to end.
 const (
 	stopPoll     = 100 * time.Millisecond
 	killPatience = 2 * time.Second
+
+	minPatience   = 5 * time.Second
+	drainPatience = 2 * time.Second // beyond the drain, for the end of the answers that it cuts off
 )
+
+// patience is how long a server may take to end by itself: as long as it lets running answers, and somewhat longer.
+func (in *instance) patience() time.Duration {
+	if in.launch == nil {
+		return minPatience
+	}
+	return max(minPatience, time.Duration(in.launch.DrainSeconds*float64(time.Second))+drainPatience)
+}
 
 // How an instance ended.
 const (

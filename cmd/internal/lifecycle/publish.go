@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -28,16 +30,25 @@ type Published struct {
 }
 
 // Publish writes the files of this process, which serves as s says and was started as l says. What both say of the process (PID,
-// executable and so on) and what l repeats of s are filled in here; l needs Face, ModelID, LogLevel and Demo.
+// executable and so on), the values of its variables and what l repeats of s are filled in here; l needs Face, ModelID, LogLevel, Demo,
+// DrainSeconds, Settings and Credentials.
 //
 // The files are serve.json's, or those of the port if serve.json belongs to another server that is alive (rulings 6); a stale or
 // corrupt file is replaced, a live server's never touched. Nothing is ever readable by others: any failure is an error.
 func Publish(home string, s State, l Launch) (*Published, error) {
 	p, err := publish(home, s, l)
 	if err != nil {
-		return nil, fmt.Errorf("publish server state: %w", err)
+		return nil, fmt.Errorf("publish server state: %w", elsewhere(home, err))
 	}
 	return p, nil
+}
+
+// elsewhere says what to do about a home that is not for writing, if that is what err is about.
+func elsewhere(home string, err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return fmt.Errorf("the home %s cannot be written to: set %s to a folder that can: %w", home, envHome, err)
+	}
+	return err
 }
 
 func publish(home string, s State, l Launch) (*Published, error) {
@@ -61,10 +72,7 @@ func publish(home string, s State, l Launch) (*Published, error) {
 	if p.slot, err = freeSlot(dir, s); err != nil {
 		return nil, err
 	}
-	if err = write(p.slot.launch, l); err == nil {
-		err = write(p.slot.state, s)
-	}
-	if err != nil {
+	if err := p.slot.write(s, &l); err != nil {
 		return nil, errors.Join(err, p.slot.remove(p.pid)) // a file may be there that is only not durable
 	}
 	return p, nil
@@ -85,7 +93,10 @@ func complete(s *State, l *Launch) (err error) {
 	if l.Config = ""; s.HostConfigPath != nil {
 		l.Config = *s.HostConfigPath
 	}
-	l.Env = recorded(os.Environ())
+	environ := os.Environ()
+	l.Env = l.recorded(environ)
+	lacking := l.lacking(environ)
+	l.Credentials = slices.DeleteFunc(slices.Clone(l.Credentials), func(name string) bool { return slices.Contains(lacking, name) })
 	if l.Executable, err = os.Executable(); err != nil {
 		return fmt.Errorf("own executable: %w", err)
 	}
@@ -161,6 +172,9 @@ func lock(dir string) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
 	defer cancel()
 	if _, err := l.TryLockContext(ctx, lockRetry); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, fmt.Errorf("lock %s: another process has held it for %s: end the amplifier-agent that hangs, and try again", l.Path(), lockPatience)
+		}
 		return nil, fmt.Errorf("lock %s: %w", l.Path(), err)
 	}
 	return func() { _ = l.Unlock() }, nil

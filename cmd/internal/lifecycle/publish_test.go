@@ -119,6 +119,42 @@ func TestPublishFails(t *testing.T) {
 	}
 }
 
+// TestPublishElsewhere: a home that is not for writing is no reason to have no server.
+func TestPublishElsewhere(t *testing.T) {
+	for err, want := range map[error]bool{
+		&fs.PathError{Op: "mkdir", Path: "/h", Err: syscall.EROFS}:  true,
+		&fs.PathError{Op: "open", Path: "/h", Err: syscall.EACCES}:  true,
+		&fs.PathError{Op: "write", Path: "/h", Err: syscall.ENOSPC}: false,
+	} {
+		if got := elsewhere("/h", err); !errors.Is(got, err) || strings.Contains(got.Error(), "/h cannot be written to: set AMPLIFIER_AGENT_HOME to ") != want {
+			t.Errorf("%v", got)
+		}
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	// Where no one, root included, makes a folder.
+	if _, err := Publish("/sys/amplifier-agent", State{Host: "127.0.0.1", Port: 9099}, Launch{}); err == nil || !strings.Contains(err.Error(), "set AMPLIFIER_AGENT_HOME to ") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestLockHeld: by somebody who hangs.
+func TestLockHeld(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	path := put(t, home, "serve.lock", "")
+	unlock, err := lock(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	_, err = Publish(home, State{Host: "127.0.0.1", Port: 9099}, Launch{})
+	if err == nil || !strings.Contains(err.Error(), "lock "+path+": another process has held it for 5s: end ") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // TestSlots: the first server has serve.json, a second one that of its port, and who ends takes away no one else's.
 func TestSlots(t *testing.T) {
 	home := t.TempDir()
@@ -263,8 +299,8 @@ func TestLeftovers(t *testing.T) {
 
 // TestReusedPID: a process that came to a server's PID later is not that server.
 func TestReusedPID(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells when a process started")
+	if inspect(os.Getpid()).id == "" {
+		t.Skip("this system does not tell when a process started")
 	}
 	bystander := serve(t, t.TempDir(), "idle", nil)
 	launch := fmt.Sprintf(`{"schema_version":1,"pid":%d,"process":"another:1"}`, bystander.pid)

@@ -25,14 +25,11 @@ type Options struct {
 
 	// Stop only.
 	Force   bool
-	Timeout time.Duration // before SIGKILL
+	Timeout *time.Duration // before SIGKILL; nil is 5 s, or the server's drain and 2 s if that is longer
 
 	// Restart only: the environment that the new server descends from, as os.Environ has it.
 	Environ []string
 }
-
-// DefaultTimeout is how long `serve stop` waits for a server to end by itself.
-const DefaultTimeout = 5 * time.Second
 
 // Command is Status, Stop or Restart. It returns an exit code and, if that is not 0 and not everything was said yet, an error for the
 // caller to print. With Options.JSON there is no such error: it is in the object.

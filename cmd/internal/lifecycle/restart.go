@@ -29,10 +29,11 @@ type RestartReport struct {
 	Error         string `json:"error,omitempty"`
 }
 
-// Restart stops a server as Stop does and starts it again as it was: executable, working directory, flags and AMPLIFIER_AGENT_*
-// variables are those of the launch file, the key goes by environment, and everything else of the environment is Options.Environ's. The new
-// server is on its own, in a session of its own. A server that has crashed is started again as well. What can be seen to fail is
-// refused before the old server is stopped.
+// Restart stops a server as Stop does without a timeout and starts it again as it was: executable, working directory, flags, and the
+// variables AMPLIFIER_AGENT_* and Launch.Settings are those of the launch file, the key goes by environment, and everything else of the
+// environment is Options.Environ's. The new server is on its own, in a session of its own. A server that has crashed is started again
+// as well. What can be seen to fail is refused before the old server is stopped. If the new server does not come up, the old one's files
+// are still there, for another restart.
 //
 // The process that calls it stays the new server's parent; a goroutine waits for the server's end, as long as both live.
 func Restart(ctx context.Context, o Options) (int, error) {
@@ -64,15 +65,16 @@ func (o Options) restart(ctx context.Context, r *RestartReport) (code int, err e
 	defer func() { _ = log.file.Close() }()
 	c.Stdout, c.Stderr = log.file, log.file
 
-	how, err := in.end(ctx, false, DefaultTimeout)
+	patience := in.patience()
+	how, err := in.end(ctx, false, patience)
 	if err == nil {
-		err = in.clean()
+		err = in.keep()
 	}
 	if err != nil {
 		return exitFailure, fmt.Errorf("restart: %w", err)
 	}
 	if how == endedKilled && graceful {
-		say(o.text(o.Stderr), "PID %d did not end within %s: killed", r.OldPID, DefaultTimeout)
+		say(o.text(o.Stderr), "PID %d did not end within %s: killed", r.OldPID, patience)
 	}
 	if err := c.Start(); err != nil {
 		return exitFailure, fmt.Errorf("restart: start %s: %w", c.Path, err)
@@ -87,6 +89,9 @@ func (o Options) restart(ctx context.Context, r *RestartReport) (code int, err e
 	}
 	r.Restarted, r.PID, r.URL = true, now.state.PID, now.state.url(basePath)
 	say(o.text(o.Stdout), "restarted at %s  (new PID %d)", r.URL, r.PID)
+	if err := in.clean(); err != nil { // if the new one's files have other names
+		return exitFailure, fmt.Errorf("restart: %w", err)
+	}
 	return exitOK, nil
 }
 
@@ -95,7 +100,8 @@ func (in *instance) command(o Options) (*exec.Cmd, error) {
 	l, environ := in.launch, o.Environ
 	if l == nil {
 		// The state file alone: what it does not hold is that of this program and of the caller.
-		l = &Launch{Bind: in.state.Host, Port: in.state.Port, Workspace: in.state.Workspace, Env: recorded(environ)}
+		l = &Launch{Bind: in.state.Host, Port: in.state.Port, Workspace: in.state.Workspace}
+		l.Env = l.recorded(environ)
 		if in.state.HostConfigPath != nil {
 			l.Config = *in.state.HostConfigPath
 		}
@@ -112,6 +118,9 @@ func (in *instance) command(o Options) (*exec.Cmd, error) {
 	}
 	if info, err := os.Stat(l.Cwd); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("the working directory %s of the server is gone, so stop it and start it in another", l.Cwd)
+	}
+	if names := l.lacking(environ); len(names) > 0 {
+		return nil, fmt.Errorf("the server was started with %s, which a restart takes from its own environment: export it and try again", strings.Join(names, ", "))
 	}
 	c := exec.Command(l.Executable, l.args()...)
 	c.Dir = l.Cwd
@@ -145,7 +154,7 @@ func (l *Launch) args() []string {
 func (l *Launch) environ(caller []string, home, key string) []string {
 	var env []string
 	for _, entry := range caller {
-		if !strings.HasPrefix(entry, envPrefix) {
+		if name, _, _ := strings.Cut(entry, "="); !l.decides(name) {
 			env = append(env, entry)
 		}
 	}
@@ -169,7 +178,7 @@ func (in *instance) await(ctx context.Context, home string, c *exec.Cmd) (now *i
 			if err == nil {
 				err = errors.New("exit status 0")
 			}
-			return nil, fmt.Errorf("ended before it was ready: %w", err)
+			return nil, fmt.Errorf("ended before it was ready, so see to that and restart again: %w", err)
 		case <-ctx.Done():
 			return nil, fmt.Errorf("was not waited for: %w", context.Cause(ctx))
 		case <-deadline.C:
@@ -181,7 +190,8 @@ func (in *instance) await(ctx context.Context, home string, c *exec.Cmd) (now *i
 			return nil, fmt.Errorf("cannot be seen: %w", err)
 		}
 		for _, now := range list {
-			if now.state.Host == in.state.Host && now.state.Port == in.state.Port && now.err == nil && now.alive() {
+			kept := now.state.StartedAt == in.state.StartedAt // and its PID may be somebody's by now
+			if now.state.Host == in.state.Host && now.state.Port == in.state.Port && !kept && now.err == nil && now.alive() {
 				return now, nil
 			}
 		}

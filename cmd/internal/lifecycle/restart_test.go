@@ -5,9 +5,11 @@ package lifecycle
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -15,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // endRestarted ends, at the end of the test, what a restart started.
@@ -38,6 +41,7 @@ func restartOptions(home string) Options {
 	return Options{Home: home, Environ: []string{
 		"PATH=" + os.Getenv("PATH"), "CALLER=yes", promptExit,
 		"AMPLIFIER_AGENT_CONFIG=/of/the/caller", "AMPLIFIER_AGENT_HTTP_API_KEY=of-the-caller", "AMPLIFIER_AGENT_HOME=of/the/caller",
+		testSetting + "=of-the-caller", testUnset + "=of-the-caller",
 	}}
 }
 
@@ -48,7 +52,7 @@ func TestRestart(t *testing.T) {
 	command(t, Restart, o).check(t, 1, "", "amplifier-agent serve: not running — nothing to restart\n")
 
 	config := filepath.Join(t.TempDir(), "c.json")
-	a := serve(t, home, "serve", []string{"AMPLIFIER_AGENT_HTTP_STREAM_DEFAULT=json", "COLOUR=blue"},
+	a := serve(t, home, "serve", []string{"AMPLIFIER_AGENT_HTTP_STREAM_DEFAULT=json", "COLOUR=blue", testSetting + "=a=b"},
 		"--workspace=tmp-work-space", "--model-id=-my label-", "--log-level=debug", "--config="+config, "--demo")
 	old := mustState(t, a.file)
 	oldLaunch := readLaunch(filepath.Join(home, "state", "launch.json"), a.pid)
@@ -60,7 +64,7 @@ func TestRestart(t *testing.T) {
 	if launch == nil {
 		t.Fatal("no launch file")
 	}
-	if now.PID == old.PID || launch.Process == oldLaunch.Process && runtime.GOOS == "linux" {
+	if now.PID == old.PID || launch.Process == oldLaunch.Process && launch.Process != "" {
 		t.Errorf("the same process: %+v", now)
 	}
 	now.PID, now.StartedAt, launch.PID, launch.Process = old.PID, old.StartedAt, oldLaunch.PID, oldLaunch.Process
@@ -70,7 +74,7 @@ func TestRestart(t *testing.T) {
 	if a, b := text(t, launch), text(t, oldLaunch); a != b {
 		t.Errorf("launch %s\n was %s", a, b)
 	}
-	if launch.ModelID != "-my label-" || launch.LogLevel != "debug" || launch.Config != config || !launch.Demo || launch.Face != "chat-completions" || launch.Env["AMPLIFIER_AGENT_HTTP_STREAM_DEFAULT"] != "json" {
+	if launch.ModelID != "-my label-" || launch.LogLevel != "debug" || launch.Config != config || !launch.Demo || launch.Face != "chat-completions" || launch.Env["AMPLIFIER_AGENT_HTTP_STREAM_DEFAULT"] != "json" || launch.Env[testSetting] != "a=b" {
 		t.Errorf("launch %s", text(t, launch))
 	}
 	if strings.Contains(text(t, launch), testKey) {
@@ -116,12 +120,12 @@ func checkProcess(t *testing.T, pid int, dir, home string) {
 		t.Fatal(err)
 	}
 	env := strings.Split(string(b), "\x00")
-	for _, want := range []string{"CALLER=yes", "AMPLIFIER_AGENT_HTTP_STREAM_DEFAULT=json", envKey + "=" + testKey, envHome + "=" + home} {
+	for _, want := range []string{"CALLER=yes", "AMPLIFIER_AGENT_HTTP_STREAM_DEFAULT=json", testSetting + "=a=b", envKey + "=" + testKey, envHome + "=" + home} {
 		if !slices.Contains(env, want) {
 			t.Errorf("environment %q lacks %s", env, want)
 		}
 	}
-	for _, not := range []string{"COLOUR=", "AMPLIFIER_AGENT_CONFIG="} {
+	for _, not := range []string{"COLOUR=", "AMPLIFIER_AGENT_CONFIG=", testUnset + "="} {
 		if slices.ContainsFunc(env, func(s string) bool { return strings.HasPrefix(s, not) }) {
 			t.Errorf("environment %q has %s", env, not)
 		}
@@ -186,7 +190,46 @@ func TestRestartKills(t *testing.T) {
 	}
 }
 
-// TestRestartFails: a server that does not come up says why, on the terminal of who restarted it, and only what is new.
+// TestAwaitKept: the old server's files are not the new server's, not even when somebody else has come to its PID.
+func TestAwaitKept(t *testing.T) {
+	home := t.TempDir()
+	bystander := serve(t, home, "idle", nil)
+	in, err := look(slot{state: put(t, home, "serve.json", stateOf(bystander.pid, 9099, time.Now()))})
+	if err != nil || !in.alive() {
+		t.Fatalf("error %v", err)
+	}
+	c := exec.Command(bystander.cmd.Path) // one that does not get ready
+	c.Env = []string{envRole + "=idle"}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Process.Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*readyPoll)
+	defer cancel()
+	if now, err := in.await(ctx, home, c); now != nil || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%+v, error %v", now, err)
+	}
+}
+
+// TestRestartMoves: a server that finds the better place free leaves nothing in its old one.
+func TestRestartMoves(t *testing.T) {
+	home := t.TempDir()
+	endRestarted(t, home)
+	a, b := serve(t, home, "serve", nil), serve(t, home, "serve", nil)
+	command(t, Stop, Options{Home: home, Port: a.port}).check(t, 0, "…", "")
+	command(t, Restart, restartOptions(home)).check(t, 0, "…", "")
+	<-b.done
+	list, err := find(home)
+	if err != nil || len(list) != 1 || !list[0].first || list[0].state.Port != b.port || list[0].launch == nil {
+		t.Errorf("%d servers, error %v", len(list), err)
+	}
+	if _, err := os.Stat(portSlot(stateDir(home), b.port).launch); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the old launch file: %v", err)
+	}
+}
+
+// TestRestartFails: a server that does not come up says why, on the terminal of who restarted it, and only what is new. It can be
+// restarted again.
 func TestRestartFails(t *testing.T) {
 	for _, row := range []struct{ role, says, stderr string }{
 		{"once", "exit status 2", "the key is ***\nno provider has credentials: export ACME_KEY\n"},
@@ -198,22 +241,22 @@ func TestRestartFails(t *testing.T) {
 		if err := os.Chmod(log, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		enter := func() *actor {
-			return serve(t, home, row.role, []string{envMark + "=" + filepath.Join(t.TempDir(), "mark")})
-		}
-		a := enter()
+		mark := filepath.Join(t.TempDir(), "mark")
+		a := serve(t, home, row.role, []string{envMark + "=" + mark})
+		old, oldLaunch := mustState(t, a.file), readLaunch(defaultSlot(stateDir(home)).launch, a.pid)
 		got := command(t, Restart, restartOptions(home))
 		got.check(t, 1, "", row.stderr+"amplifier-agent: restart: the new server (PID …")
-		if !strings.HasSuffix(got.stderr, ", log "+log+") ended before it was ready: "+row.says+"\n") {
+		if !strings.HasSuffix(got.stderr, ", log "+log+") ended before it was ready, so see to that and restart again: "+row.says+"\n") {
 			t.Errorf("stderr %q", got.stderr)
 		}
 		<-a.done
-		gone(t, home)
+		if s, l := mustState(t, a.file), readLaunch(defaultSlot(stateDir(home)).launch, a.pid); text(t, s) != text(t, old) || text(t, l) != text(t, oldLaunch) {
+			t.Errorf("state %s\n was %s\nlaunch %s\n was %s", text(t, s), text(t, old), text(t, l), text(t, oldLaunch))
+		}
 		if info, err := os.Stat(log); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("serve.log: error %v", err)
 		}
 
-		a = enter()
 		o := restartOptions(home)
 		o.JSON = true
 		got = command(t, Restart, o)
@@ -224,6 +267,18 @@ func TestRestartFails(t *testing.T) {
 		if r.Restarted || r.OldPID != a.pid || r.PID == 0 || r.Port != a.port || r.URL != "" || r.Log != strings.TrimSuffix(row.stderr, "\n") || !strings.HasSuffix(r.Error, row.says) {
 			t.Errorf("%+v", r)
 		}
+
+		if err := os.Remove(mark); err != nil {
+			t.Fatal(err)
+		}
+		got = command(t, Restart, restartOptions(home))
+		now := mustState(t, a.file)
+		got.check(t, 0, fmt.Sprintf("amplifier-agent serve: restarted at http://127.0.0.1:%d/v1/  (new PID %d)\n", a.port, now.PID), "")
+		if now.PID == a.pid || now.Workspace != old.Workspace {
+			t.Errorf("%+v", now)
+		}
+		command(t, Stop, Options{Home: home}).check(t, 0, "…", "")
+		gone(t, home)
 	}
 }
 
@@ -249,6 +304,64 @@ func TestRestartRefused(t *testing.T) {
 		if a.ended() {
 			t.Errorf("%s: the server was stopped", row.name)
 		}
+	}
+}
+
+// TestRestartCredentials: those that the server had must be there before it is stopped. Their values are the caller's, and in no file.
+func TestRestartCredentials(t *testing.T) {
+	home := t.TempDir()
+	endRestarted(t, home)
+	const value = "not-to-be-written"
+	a := serve(t, home, "serve", []string{testCredential + "=" + value})
+	for _, name := range []string{"serve.json", "launch.json"} {
+		if b, err := os.ReadFile(filepath.Join(home, "state", name)); err != nil || strings.Contains(string(b), value) {
+			t.Errorf("%s: error %v, content %s", name, err, b)
+		}
+	}
+	o := restartOptions(home)
+	for _, more := range [][]string{nil, {testCredential + "="}} {
+		refused := o
+		refused.Environ = append(slices.Clone(o.Environ), more...)
+		command(t, Restart, refused).check(t, 1, "", "amplifier-agent: restart: the server was started with TEST_CREDENTIAL, which …")
+		if a.ended() {
+			t.Fatal("the server was stopped")
+		}
+	}
+	o.Environ = append(o.Environ, testCredential+"=another")
+	command(t, Restart, o).check(t, 0, "…", "")
+	<-a.done
+	l := readLaunch(filepath.Join(home, "state", "launch.json"), mustState(t, a.file).PID)
+	if l == nil || !slices.Equal(l.Credentials, []string{testCredential}) {
+		t.Errorf("%+v", l)
+	}
+}
+
+// TestRestartEarlierVersion: a launch file that knows neither settings nor credentials says nothing of them.
+func TestRestartEarlierVersion(t *testing.T) {
+	home := t.TempDir()
+	endRestarted(t, home)
+	a := serve(t, home, "serve", []string{testSetting + "=a", testCredential + "=b"})
+	path := filepath.Join(home, "state", "launch.json")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l map[string]any
+	if err := json.Unmarshal(b, &l); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"settings", "credentials", "drain_seconds"} {
+		if _, ok := l[name]; !ok {
+			t.Errorf("the launch file has no %s: %s", name, b)
+		}
+		delete(l, name)
+	}
+	delete(l["env"].(map[string]any), testSetting)
+	put(t, home, "launch.json", text(t, l))
+	command(t, Restart, restartOptions(home)).check(t, 0, "…", "")
+	<-a.done
+	if l := readLaunch(path, mustState(t, a.file).PID); l == nil || l.Env[testSetting] != "of-the-caller" {
+		t.Errorf("%+v", l)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,7 +38,11 @@ type State struct {
 	SchemaVersion    int            `json:"schema_version"`
 }
 
-// Launch is the content of a launch file: how to start the same server again. It holds no key.
+// Launch is the content of a launch file: how to start the same server again. It holds no key, and none of Credentials' values.
+//
+// Which variables a server was set up with besides AMPLIFIER_AGENT_* is for the caller of Publish to say. Settings are put back with
+// the values that they had, and unset if they were not set. Credentials are the caller's of a restart, who must have those that the
+// server had. Any other variable is the caller's. A file of an earlier version has none of the two, nor a drain.
 type Launch struct {
 	SchemaVersion int               `json:"schema_version"`
 	PID           int               `json:"pid"`
@@ -52,7 +57,10 @@ type Launch struct {
 	Workspace     string            `json:"workspace"`
 	Config        string            `json:"config"` // empty for none
 	Demo          bool              `json:"demo"`
-	Env           map[string]string `json:"env"` // AMPLIFIER_AGENT_* of the server, without the key and the home
+	DrainSeconds  float64           `json:"drain_seconds"` // running answers may take as long to end
+	Env           map[string]string `json:"env"`           // AMPLIFIER_AGENT_* of the server, without the key and the home, and Settings
+	Settings      []string          `json:"settings,omitempty"`
+	Credentials   []string          `json:"credentials,omitempty"` // to Publish those that there may be, in the file those that were set
 }
 
 // Names of the environment.
@@ -64,19 +72,47 @@ const (
 
 // recorded picks what Launch.Env holds from an environment. Two names travel otherwise: the key must not be written down twice, and
 // the home is the one that the files lie in.
-func recorded(environ []string) map[string]string {
+func (l *Launch) recorded(environ []string) map[string]string {
 	env := map[string]string{}
 	for _, entry := range environ {
-		if name, value, ok := strings.Cut(entry, "="); ok && strings.HasPrefix(name, envPrefix) && name != envKey && name != envHome {
+		if name, value, ok := strings.Cut(entry, "="); ok && l.decides(name) && name != envKey && name != envHome {
 			env[name] = value
 		}
 	}
 	return env
 }
 
+// decides reports whether a variable is the server's, and not that of who restarts it.
+func (l *Launch) decides(name string) bool {
+	return strings.HasPrefix(name, envPrefix) || slices.Contains(l.Settings, name)
+}
+
+// lacking lists the credentials that an environment does not have. One that is empty is none.
+func (l *Launch) lacking(environ []string) (names []string) {
+	for _, name := range l.Credentials {
+		if !slices.ContainsFunc(environ, func(entry string) bool {
+			n, value, _ := strings.Cut(entry, "=")
+			return n == name && value != ""
+		}) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // slot is a place for one server's files.
 type slot struct {
 	state, launch string // paths
+}
+
+// write writes the files, without a launch file if there is none. The lock must be held.
+func (sl slot) write(s State, l *Launch) error {
+	if l != nil {
+		if err := write(sl.launch, l); err != nil {
+			return err
+		}
+	}
+	return write(sl.state, s)
 }
 
 func stateDir(home string) string { return filepath.Join(home, "state") }

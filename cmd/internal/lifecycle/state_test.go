@@ -135,9 +135,10 @@ func TestLaunchFile(t *testing.T) {
 }
 
 func TestRecorded(t *testing.T) {
-	got := recorded([]string{"PATH=/bin", "AMPLIFIER_AGENT_HTTP_AUTH=off", "AMPLIFIER_AGENT_X=a=b", "AMPLIFIER_AGENT_EMPTY=",
+	l := Launch{Settings: []string{"ACME_SURFACE", "ACME_UNSET"}}
+	got := l.recorded([]string{"PATH=/bin", "ACME_SURFACE=x", "ACME_SURFACE_TOO=y", "AMPLIFIER_AGENT_HTTP_AUTH=off", "AMPLIFIER_AGENT_X=a=b", "AMPLIFIER_AGENT_EMPTY=",
 		"AMPLIFIER_AGENT_HTTP_API_KEY=secret", "AMPLIFIER_AGENT_HOME=/h", "OPENAI_API_KEY=secret"})
-	want := map[string]string{"AMPLIFIER_AGENT_HTTP_AUTH": "off", "AMPLIFIER_AGENT_X": "a=b", "AMPLIFIER_AGENT_EMPTY": ""}
+	want := map[string]string{"AMPLIFIER_AGENT_HTTP_AUTH": "off", "AMPLIFIER_AGENT_X": "a=b", "AMPLIFIER_AGENT_EMPTY": "", "ACME_SURFACE": "x"}
 	if !maps.Equal(got, want) {
 		t.Errorf("%v", got)
 	}

@@ -41,7 +41,11 @@ func (o Options) stop(ctx context.Context, r *StopReport) (code int, err error) 
 		return o.nothing(&r.Error, "")
 	}
 	r.PID, r.Port = in.state.PID, in.state.Port
-	how, err := in.end(ctx, o.Force, o.Timeout)
+	timeout := in.patience()
+	if o.Timeout != nil {
+		timeout = *o.Timeout
+	}
+	how, err := in.end(ctx, o.Force, timeout)
 	r.Signal = how
 	if err != nil {
 		return exitFailure, err
@@ -54,7 +58,7 @@ func (o Options) stop(ctx context.Context, r *StopReport) (code int, err error) 
 	case how == endedGone:
 		say(o.text(o.Stdout), "stopped by itself (PID %d)", r.PID)
 	case how == endedKilled && graceful && !o.Force:
-		say(o.text(o.Stderr), "stopped (SIGTERM timed out after %s, escalated to SIGKILL, PID %d)", o.Timeout, r.PID)
+		say(o.text(o.Stderr), "stopped (SIGTERM timed out after %s, escalated to SIGKILL, PID %d)", timeout, r.PID)
 	default:
 		say(o.text(o.Stdout), "stopped (%s, PID %d)", how, r.PID)
 	}

@@ -41,10 +41,46 @@ func TestStop(t *testing.T) {
 	}
 
 	a := serve(t, home, "ignore", nil)
-	command(t, Stop, Options{Home: home, Timeout: 250 * time.Millisecond}).check(t, 0, "",
+	command(t, Stop, Options{Home: home, Timeout: new(250 * time.Millisecond)}).check(t, 0, "",
 		fmt.Sprintf("amplifier-agent serve: stopped (SIGTERM timed out after 250ms, escalated to SIGKILL, PID %d)\n", a.pid))
 	<-a.done
 	gone(t, home)
+}
+
+// TestPatience: a server has the time that its answers have, whoever stops it.
+func TestPatience(t *testing.T) {
+	for _, row := range []struct {
+		launch *Launch
+		want   time.Duration
+	}{
+		{nil, 5 * time.Second},
+		{&Launch{}, 5 * time.Second}, // of an earlier version
+		{&Launch{DrainSeconds: 3}, 5 * time.Second},
+		{&Launch{DrainSeconds: 3.5}, 5500 * time.Millisecond},
+		{&Launch{DrainSeconds: 3600}, 3602 * time.Second},
+	} {
+		if got := (&instance{launch: row.launch}).patience(); got != row.want {
+			t.Errorf("%+v: %s, want %s", row.launch, got, row.want)
+		}
+	}
+	for _, row := range []struct {
+		name    string
+		command Command
+	}{{"stop", Stop}, {"restart", Restart}} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			home := t.TempDir()
+			endRestarted(t, home)
+			a := serve(t, home, "linger", nil)
+			if got := run(t, row.command, restartOptions(home)); got.code != 0 || got.stderr != "" {
+				t.Errorf("exit code %d, stdout %q, stderr %q", got.code, got.stdout, got.stderr)
+			}
+			<-a.done
+			if got := a.cmd.ProcessState; !got.Success() {
+				t.Errorf("it ended with %v", got)
+			}
+		})
+	}
 }
 
 func TestStopOneOfSeveral(t *testing.T) {
@@ -82,7 +118,7 @@ func TestStopInterrupted(t *testing.T) {
 	a := serve(t, home, "ignore", nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	code, err := Stop(ctx, Options{Home: home, Timeout: testPatience, Stdout: os.Stdout, Stderr: os.Stderr})
+	code, err := Stop(ctx, Options{Home: home, Timeout: new(testPatience), Stdout: os.Stdout, Stderr: os.Stderr})
 	if code != 1 || err == nil || a.ended() {
 		t.Errorf("exit code %d, error %v, ended %v", code, err, a.ended())
 	}

@@ -1,0 +1,20 @@
+package main
+
+// The variables that a server is made from besides AMPLIFIER_AGENT_*, for its launch file (lifecycle.Launch). One that a provider or
+// the discovery of modes and skills begins to read belongs in one of these lists, or a restart does not know of it.
+var (
+	settingVariables = []string{
+		"AMPLIFIER_SKILLS_DIR",
+		"CMD_ZDR", "COMMANDCODE_BASE_URL", "COMMANDCODE_SURFACE", "COMMANDCODE_VERSION",
+		"HOME", "USERPROFILE", // the user's folder; the second one is Windows'
+	}
+	credentialVariables = []string{"COMMANDCODE_API_KEY", "COMMAND_CODE_API_KEY"}
+)
+
+// credentials are the variables without which the server could not be started again. The simulator needs none.
+func (o serveOptions) credentials() []string {
+	if o.demo {
+		return nil
+	}
+	return credentialVariables
+}

@@ -26,6 +26,7 @@ type ledgerRow struct {
 	Session    *string `json:"session"`
 	Model      *string `json:"model"`
 	Provider   *string `json:"provider"`
+	Upstream   *string `json:"upstream_model"`
 	Mode       *string `json:"mode"`
 	Status     string  `json:"status"`
 	Code       *string `json:"code"`
@@ -163,6 +164,9 @@ func TestContractLedger(t *testing.T) {
 				n++
 				list := w.ledger(t, n)
 				got := list[n-1]
+				if got.Provider != nil && orNull(got.Upstream) != servedAs(orNull(got.Model)) {
+					t.Errorf("%s was served by %s", orNull(got.Model), orNull(got.Upstream))
+				}
 				if got.String() != row.want {
 					t.Errorf("row %s, want %s", got, row.want)
 				}

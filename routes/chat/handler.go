@@ -111,7 +111,7 @@ func unchunked(ctx *fasthttp.RequestCtx, b *body) {
 	head := append([]byte(nil), ctx.Response.Header.Header()...)
 	ctx.HijackSetNoResponse(true)
 	ctx.Hijack(func(c net.Conn) {
-		defer b.Close()
+		defer func() { _ = b.Close() }() // it has no error
 		b.arm()
 		if _, err := c.Write(head); err == nil {
 			_, _ = b.WriteTo(c) // it says so in the log, and cancels

@@ -70,7 +70,10 @@ func open(source string) (fs.File, error) {
 }
 
 func parseDocument(text []byte) (document, error) {
-	text = bytes.ReplaceAll(bytes.TrimPrefix(text, []byte(byteOrderMark)), []byte("\r\n"), []byte("\n"))
+	text = bytes.TrimPrefix(text, []byte(byteOrderMark))
+	for _, end := range []string{"\r\n", "\r"} { // of lines, as other systems and other times write them
+		text = bytes.ReplaceAll(text, []byte(end), []byte("\n"))
+	}
 	front, body, err := split(strings.ToValidUTF8(string(text), replacement))
 	if err != nil {
 		return document{}, err

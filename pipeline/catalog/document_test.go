@@ -15,6 +15,7 @@ func FuzzFrontMatter(f *testing.F) {
 		f.Add([]byte("---\n" + front + "\n---\nbody\n"))
 	}
 	f.Add([]byte("\uFEFF---\r\na: b\r\n---\r\n"))
+	f.Add([]byte("---\na: b\n---\nx\r\r\ny"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		doc, err := parseDocument(text)
 		if err != nil {

@@ -292,7 +292,9 @@ func readCalls(s *codec.Scanner) (calls []pipeline.Call) {
 			case "tool":
 				c.Name = text(s)
 			case "arguments":
-				c.Arguments = s.Raw()
+				if c.Arguments = s.Raw(); !utf8.Valid(c.Arguments) { // a file that others wrote: what is stored again is valid
+					c.Arguments = bytes.Map(valid, c.Arguments)
+				}
 			default:
 				s.Skip()
 			}
@@ -340,3 +342,6 @@ func readTranscript(data []byte) (messages []pipeline.Message, bad *lineError) {
 	}
 	return messages, nil
 }
+
+// valid stands for each rune of a text, and for each byte that is part of none by its replacement.
+func valid(r rune) rune { return r }

@@ -187,7 +187,7 @@ func hostName(field string) (name string, ok bool) {
 	if strings.ContainsFunc(port, func(r rune) bool { return r < '0' || r > '9' }) {
 		return "", false
 	}
-	return name, name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+	return name, name != "" && !strings.HasSuffix(name, ".") && !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune(".-_:", r)
 	})
 }

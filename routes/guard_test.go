@@ -262,7 +262,7 @@ func TestNoAuth(t *testing.T) {
 }
 
 func FuzzHostName(f *testing.F) {
-	for _, s := range []string{"localhost:9099", "[::1]:80", "[::1", "a..", ":", "[]:", "1.2.3.4.", "[fe80::1%25x]"} {
+	for _, s := range []string{"localhost:9099", "[::1]:80", "[::1", "a..", "..", ":", "[]:", "1.2.3.4.", "[fe80::1%25x]"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, field string) {

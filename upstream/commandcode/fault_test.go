@@ -76,8 +76,8 @@ func TestErrorEvents(t *testing.T) {
 		{`"error":" <html>x</html>"`, up, 502, "(an HTML page)", true},
 		{`"error":"the key ` + testKey + ` is bad"`, up, 502, "the key *** is bad", true},
 		{`"error":{"message":"{\"message\":\"` + testKey + `\"}"}`, up, 502, "***", true},
-		{`"error":"` + strings.Repeat("x", maxMessageBytes-5) + testKey + `"`, up, 502, strings.Repeat("x", maxMessageBytes-5) + "***", true},
-		{`"error":"` + strings.Repeat("é", maxMessageBytes) + `"`, up, 502, strings.Repeat("é", maxMessageBytes/2) + "…", true},
+		{`"error":"` + strings.Repeat("x", 2<<10-5) + testKey + `"`, up, 502, strings.Repeat("x", 2<<10-5) + "***", true},
+		{`"error":"` + strings.Repeat("é", 2<<10) + `"`, up, 502, strings.Repeat("é", 2<<10/2) + "…", true},
 		{`"data":{"message":"legacy"}`, up, 502, "legacy", true},
 		{`"error":"lone \ud83d"`, up, 502, "lone \uFFFD", true},
 	}
@@ -150,8 +150,8 @@ func TestRefusals(t *testing.T) {
 		{502, `{"error":"a string"}`, up, "a string", true},
 		{502, `{"error":{"message":"cut o`, up, `{"error":{"message":"cut o`, true},
 		{502, "bytes \xff\xfe", up, "bytes \uFFFD", true},
-		{502, strings.Repeat("x", 1<<20), up, strings.Repeat("x", maxMessageBytes) + "…", true},
-		{502, `{"message":"` + strings.Repeat("x", 30<<10) + `"}`, up, strings.Repeat("x", maxMessageBytes) + "…", true},
+		{502, strings.Repeat("x", 1<<20), up, strings.Repeat("x", 2<<10) + "…", true},
+		{502, `{"message":"` + strings.Repeat("x", 30<<10) + `"}`, up, strings.Repeat("x", 2<<10) + "…", true},
 		{418, `{"message":"teapot"}`, req, "teapot", false},
 		{302, `moved`, req, "moved", false},
 	}
@@ -174,7 +174,7 @@ func TestRefusals(t *testing.T) {
 
 func TestRetryAfter(t *testing.T) {
 	for header, want := range map[string]time.Duration{
-		"": 0, "1": time.Second, "3600": time.Hour, "0": 0, "-5": 0, "x": 0, "1.5": 0, "99999999999": maxRetryAfter * time.Second,
+		"": 0, "1": time.Second, "3600": time.Hour, "0": 0, "-5": 0, "x": 0, "1.5": 0, "99999999999": 1 << 30 * time.Second,
 		"99999999999999999999999": 0, "Wed, 21 Oct 2026 07:28:00 GMT": 0,
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -199,7 +199,7 @@ func TestRefusalWithoutEnd(t *testing.T) {
 	})
 	start := time.Now()
 	wantError(t, run(t, connect(t, s.URL()), ask("hi")).err, pipeline.CodeRateLimit, 429, "the upstream answered 429: slow down")
-	if d := time.Since(start); d < faultWait || d > faultWait+10*time.Second {
+	if d := time.Since(start); d < time.Second || d > time.Second+10*time.Second {
 		t.Errorf("took %s", d)
 	}
 	until(t, "the connection closed", func() bool { return s.Active() == 0 })

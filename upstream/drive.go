@@ -22,6 +22,12 @@ type Emitter struct {
 	dead  bool
 	// refused: what comes is why. Flush and Idle are kept to itself meanwhile, as the refusal is to be the first item.
 	refused bool
+
+	said   bool  // something of an answer was handed over
+	shown  bool  // so was an Idle: whoever serves the stream may have settled for a status
+	held   bool  // no Idle is handed over until something is said, so that a failure can still be a status
+	keep   bool  // a failure is kept here as long as nothing was said
+	failed error // that is kept
 }
 
 // NewEmitter returns an Emitter for the yield of a pipeline.Stream.
@@ -32,6 +38,7 @@ func (e *Emitter) Emit(ev pipeline.Event) bool {
 	if e.dead {
 		return false
 	}
+	e.said = e.said || ev.Kind != pipeline.Flush && ev.Kind != pipeline.Idle
 	e.ev = ev
 	e.dead = !e.yield(&e.ev, nil)
 	return !e.dead
@@ -42,6 +49,7 @@ func (e *Emitter) Delta(kind pipeline.Kind, t codec.Text, clean bool) bool {
 	if e.dead {
 		return false
 	}
+	e.said = true
 	e.ev = pipeline.Event{Kind: kind, Clean: clean, Text: t}
 	e.dead = !e.yield(&e.ev, nil)
 	return !e.dead
@@ -49,10 +57,24 @@ func (e *Emitter) Delta(kind pipeline.Kind, t codec.Text, clean bool) bool {
 
 // Fail hands over err and ends the stream.
 func (e *Emitter) Fail(err error) {
-	if !e.dead {
-		e.dead = true
-		e.yield(nil, err)
+	if e.dead {
+		return
 	}
+	e.dead = true
+	if e.keep && !e.said {
+		e.failed = err
+		return
+	}
+	e.yield(nil, err)
+}
+
+// kept returns the failure that was kept, and lets the stream go on without it.
+func (e *Emitter) kept() error {
+	err := e.failed
+	if err != nil {
+		e.failed, e.dead = nil, false
+	}
+	return err
 }
 
 // Dead reports whether nothing more can be handed over.
@@ -71,6 +93,11 @@ func (e *Emitter) Silent(next *time.Duration) bool {
 	if e.refused {
 		return !e.dead
 	}
+	if e.held && !e.said {
+		*next = min(*next, lookEvery)
+		return e.Emit(pipeline.Event{Kind: pipeline.Flush}) // which has the face look whether its client is there
+	}
+	e.shown = true
 	ok := e.Emit(pipeline.Event{Kind: pipeline.Idle, Wake: *next})
 	*next = e.ev.Wake
 	return ok
@@ -121,23 +148,53 @@ func Drive(body io.Reader, opt codec.LineOptions, d Decoder, out *Emitter, limit
 	return false, err
 }
 
-// Stream runs one exchange: the call, then the lines of the answer's body through d. An answer whose status is not 200 goes to
-// refuse, which makes an error of it. It is the body of a Provider's stream.
-func (t *Transport) Stream(ctx context.Context, call *Call, opt codec.LineOptions, d Decoder, out *Emitter, refuse func(*Reply) error) {
+// Stream runs an exchange: the call, then the lines of the answer's body through a decoder that begin makes. An answer whose status
+// is not 200 goes to refuse, which makes an error of it. What fails in passing, before anything was said, is tried again (rulings
+// 14). It is the body of a Provider's stream.
+func (t *Transport) Stream(ctx context.Context, call *Call, opt codec.LineOptions, begin func() Decoder, out *Emitter, refuse func(*Reply) error) {
+	out.keep = true
+	start := time.Now()
+	for try := 1; ; try++ {
+		err := t.exchange(ctx, call, opt, begin(), out, refuse)
+		if kept := out.kept(); kept != nil {
+			err = kept
+		}
+		if err == nil || out.dead {
+			return
+		}
+		wait, again := t.again(err, try, time.Since(start))
+		if !again || out.said {
+			out.keep = false
+			out.Fail(err)
+			return
+		}
+		out.refused = false
+		out.held = !out.shown
+		if !out.pause(ctx, wait) {
+			out.keep = false
+			if ctx.Err() != nil {
+				err = t.explain(ctx, "wait to ask again", ctx.Err())
+			}
+			out.Fail(err)
+			return
+		}
+	}
+}
+
+// exchange is one try. An error has not been handed over.
+func (t *Transport) exchange(ctx context.Context, call *Call, opt codec.LineOptions, d Decoder, out *Emitter, refuse func(*Reply) error) error {
 	r, err := t.Open(ctx, call, out)
 	if err != nil {
-		out.Fail(err)
-		return
+		return err
 	}
 	done := false
 	defer func() { r.Close(done) }()
 	if r.Status != 200 {
 		out.refused = true
-		out.Fail(refuse(r))
-		return
+		return refuse(r)
 	}
-	done, err = Drive(r.Body, opt, d, out, r.Limit)
-	if err != nil {
-		out.Fail(t.explain(ctx, "read the upstream's answer", err))
+	if done, err = Drive(r.Body, opt, d, out, r.Limit); err != nil {
+		return t.explain(ctx, "read the upstream's answer", err)
 	}
+	return nil
 }

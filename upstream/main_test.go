@@ -158,7 +158,7 @@ func lines(header []string) string {
 // transport returns a Transport for url that is closed with the test.
 func transport(t testing.TB, url string, idle time.Duration) *Transport {
 	t.Helper()
-	tr, err := NewTransport(TransportConfig{BaseURL: url, Idle: idle})
+	tr, err := NewTransport(TransportConfig{BaseURL: url, Idle: idle, Tries: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func stream(ctx context.Context, tr *Transport, call *Call, d Decoder, on func(*
 		}
 		return true
 	})
-	tr.Stream(ctx, call, codec.LineOptions{MaxBytes: DefaultMaxLine}, d, out, func(r *Reply) error {
+	tr.Stream(ctx, call, codec.LineOptions{MaxBytes: DefaultMaxLine}, func() Decoder { return d }, out, func(r *Reply) error {
 		return fmt.Errorf("status %d", r.Status)
 	})
 	return o

@@ -59,7 +59,7 @@ func TestSlowRefusal(t *testing.T) {
 			}
 			return true
 		})
-		tr.Stream(context.Background(), call, lineOptions, &texts{}, out, func(r *Reply) error {
+		tr.Stream(context.Background(), call, lineOptions, func() Decoder { return &texts{} }, out, func(r *Reply) error {
 			b, err := io.ReadAll(r.Body)
 			if err != nil {
 				return err

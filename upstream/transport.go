@@ -29,19 +29,21 @@ var errNoHTTP = fmt.Errorf("its answer is not HTTP/1.1, or its header is longer 
 
 // Transport exchanges requests with one gateway over HTTP/1.1. Safe for concurrent use.
 type Transport struct {
-	base *url.URL
-	path string // of base, escaped, without a slash at its end
-	addr string // host:port
-	tls  *tls.Config
-	idle time.Duration
-	pool pool
-	dial net.Dialer
+	base  *url.URL
+	path  string // of base, escaped, without a slash at its end
+	addr  string // host:port
+	tls   *tls.Config
+	idle  time.Duration
+	tries int
+	pool  pool
+	dial  net.Dialer
 }
 
 // TransportConfig configures a Transport.
 type TransportConfig struct {
 	BaseURL string
 	Idle    time.Duration // longest silence; 0 means DefaultIdle, negative none
+	Tries   int           // of a turn; 0 means DefaultTries
 }
 
 // NewTransport returns a Transport for the gateway at c.BaseURL, an http or https URL whose path is put before that of each
@@ -57,6 +59,9 @@ func NewTransport(c TransportConfig) (*Transport, error) {
 	t := &Transport{base: u, idle: max(c.Idle, 0), dial: net.Dialer{KeepAlive: 30 * time.Second}}
 	if c.Idle == 0 {
 		t.idle = DefaultIdle
+	}
+	if t.tries = c.Tries; t.tries == 0 {
+		t.tries = DefaultTries
 	}
 	port := u.Port()
 	if port == "" {

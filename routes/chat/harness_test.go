@@ -75,7 +75,7 @@ func start(t *testing.T, s setup) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sim.Close() })
-	p, err := commandcode.New(commandcode.Config{BaseURL: sim.URL(), Key: "upstream-key", Idle: s.idle})
+	p, err := commandcode.New(commandcode.Config{BaseURL: sim.URL(), Key: "upstream-key", Idle: s.idle, Tries: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,7 @@ type Config struct {
 	// WorkingDir is told to the gateway as the project's directory; "" tells it nothing.
 	WorkingDir string
 	Idle       time.Duration // longest silence, see upstream.TransportConfig
+	Tries      int           // of a turn, see upstream.TransportConfig
 	MaxLine    int           // bytes; 0 means upstream.DefaultMaxLine
 	Log        *slog.Logger  // nil logs nothing
 	Mask       *secret.Mask  // learns the key, and takes what it knows out of errors; nil means one of its own
@@ -75,7 +76,7 @@ func New(c Config) (*Provider, error) {
 	if c.BaseURL == "" {
 		c.BaseURL = DefaultBaseURL
 	}
-	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: c.BaseURL, Idle: c.Idle})
+	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: c.BaseURL, Idle: c.Idle, Tries: c.Tries})
 	if err != nil {
 		return nil, fmt.Errorf("%w (set COMMANDCODE_BASE_URL)", err)
 	}
@@ -171,7 +172,7 @@ func (p *Provider) Stream(ctx context.Context, r *pipeline.Round) pipeline.Strea
 			Body:    p.appendRequest(nil, r, time.Now()),
 			Silence: r.Silence,
 		}
-		p.t.Stream(ctx, call, p.lines, NewDecoder(p.mask), upstream.NewEmitter(yield), p.refusal)
+		p.t.Stream(ctx, call, p.lines, func() upstream.Decoder { return NewDecoder(p.mask) }, upstream.NewEmitter(yield), p.refusal)
 	}
 }
 

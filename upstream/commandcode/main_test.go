@@ -55,7 +55,7 @@ func simulate(t testing.TB, o simulator.Options) *simulator.Server {
 // connect returns a provider for the gateway at url that is closed with the test.
 func connect(t testing.TB, url string, change ...func(*Config)) *Provider {
 	t.Helper()
-	c := Config{BaseURL: url, Key: testKey}
+	c := Config{BaseURL: url, Key: testKey, Tries: 1}
 	for _, f := range change {
 		f(&c)
 	}

@@ -17,5 +17,8 @@
 //	pool.go       idle connections of one gateway
 //	quiet_*.go    whether an idle connection still is
 //	conn.go       a connection that reports silence
+//	retry.go      when to ask again
+//	proxy.go      proxies of the environment, certificates
+//	fault.go      errors as gateways report them
 //	drive.go      a body's lines through a provider's Decoder into a pipeline.Stream
 package upstream

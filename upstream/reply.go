@@ -109,6 +109,9 @@ func (r *Reply) send(call *Call) error {
 	req.Header.SetMethod(call.Method)
 	req.Header.SetRequestURI(r.t.path + call.Path)
 	req.Header.SetHost(r.t.base.Host)
+	if p := r.t.proxy; p != nil && p.tunnel == "" && p.auth != "" {
+		req.Header.Set("Proxy-Authorization", p.auth)
+	}
 	for _, h := range call.Header {
 		req.Header.Set(h[0], h[1])
 	}

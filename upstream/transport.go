@@ -33,6 +33,7 @@ type Transport struct {
 	path  string // of base, escaped, without a slash at its end
 	addr  string // host:port
 	tls   *tls.Config
+	proxy *proxy // nil for none
 	idle  time.Duration
 	tries int
 	pool  pool
@@ -44,10 +45,11 @@ type TransportConfig struct {
 	BaseURL string
 	Idle    time.Duration // longest silence; 0 means DefaultIdle, negative none
 	Tries   int           // of a turn; 0 means DefaultTries
+	CAFile  string        // certificates, in PEM form, to trust beside those of the system
 }
 
 // NewTransport returns a Transport for the gateway at c.BaseURL, an http or https URL whose path is put before that of each
-// call.
+// call. It goes through the proxy that the environment names, if any.
 func NewTransport(c TransportConfig) (*Transport, error) {
 	u, err := url.Parse(c.BaseURL)
 	if err != nil {
@@ -69,9 +71,17 @@ func NewTransport(c TransportConfig) (*Transport, error) {
 	}
 	t.addr = net.JoinHostPort(u.Hostname(), port)
 	if u.Scheme == "https" {
-		t.tls = &tls.Config{ServerName: u.Hostname(), NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}
+		if t.tls, err = clientTLS(u.Hostname(), c.CAFile); err != nil {
+			return nil, err
+		}
+	}
+	if t.proxy, err = proxyFor(u, t.addr); err != nil {
+		return nil, err
 	}
 	t.path = strings.TrimSuffix(u.EscapedPath(), "/")
+	if t.proxy != nil {
+		t.path = t.proxy.prefix + t.path
+	}
 	return t, nil
 }
 
@@ -131,7 +141,7 @@ func (t *Transport) connect(ctx context.Context, due *time.Time, w Watcher) (*co
 	}
 	done := make(chan result, 1)
 	go func() {
-		c, err := t.dial.DialContext(ctx, "tcp", t.addr)
+		c, err := t.dialer(ctx)
 		done <- result{c, err}
 	}()
 	timer := time.NewTimer(time.Until(*due))

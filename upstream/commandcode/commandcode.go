@@ -51,6 +51,7 @@ type Config struct {
 	WorkingDir string
 	Idle       time.Duration // longest silence, see upstream.TransportConfig
 	Tries      int           // of a turn, see upstream.TransportConfig
+	CAFile     string        // see upstream.TransportConfig
 	MaxLine    int           // bytes; 0 means upstream.DefaultMaxLine
 	Log        *slog.Logger  // nil logs nothing
 	Mask       *secret.Mask  // learns the key, and takes what it knows out of errors; nil means one of its own
@@ -76,7 +77,7 @@ func New(c Config) (*Provider, error) {
 	if c.BaseURL == "" {
 		c.BaseURL = DefaultBaseURL
 	}
-	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: c.BaseURL, Idle: c.Idle, Tries: c.Tries})
+	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: c.BaseURL, Idle: c.Idle, Tries: c.Tries, CAFile: c.CAFile})
 	if err != nil {
 		return nil, fmt.Errorf("%w (set COMMANDCODE_BASE_URL)", err)
 	}

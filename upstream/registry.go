@@ -63,10 +63,28 @@ func Enumerate(ctx context.Context, log *slog.Logger, providers ...pipeline.Prov
 	return r, nil
 }
 
+// Reseller is implemented by providers that may serve the models of others. Reseller returns who it is, for people, or "" if it is
+// none. A reseller's models are always served under its name, so that they never take the place of their maker's (rulings 12).
+type Reseller interface {
+	Reseller() string
+}
+
 func (r *Registry) add(p pipeline.Provider, m pipeline.Model) {
 	s := pipeline.Served{ID: m.ID, Provider: p, Model: m}
 	full := p.Name() + "/" + m.ID
-	if _, taken := r.byID[s.ID]; taken {
+	label := ""
+	if reseller, ok := p.(Reseller); ok {
+		label = reseller.Reseller()
+	}
+	if label != "" {
+		if s.Model.Name == "" {
+			s.Model.Name = m.ID
+		}
+		if suffix := " (" + label + ")"; !strings.HasSuffix(s.Model.Name, suffix) {
+			s.Model.Name += suffix
+		}
+	}
+	if _, taken := r.byID[s.ID]; taken || label != "" {
 		s.ID = full
 	}
 	if _, taken := r.byID[s.ID]; taken {

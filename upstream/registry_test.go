@@ -192,3 +192,32 @@ func TestEnumerateCancelled(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// reseller is a provider whose models are others'.
+type reseller struct{ pipeline.Provider }
+
+func (reseller) Reseller() string { return "Shop" }
+
+// TestResellers: a reseller's models are served under its name, even if nobody else has them, and say whose they are.
+func TestResellers(t *testing.T) {
+	r, _, err := enumerate(t, reseller{list("shop", "m", "only")}, list("maker", "m"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range r.All() {
+		got = append(got, s.ID+"="+s.Model.Name)
+	}
+	if want := "shop/m=the m (Shop) shop/only=the only (Shop) m=the m"; strings.Join(got, " ") != want {
+		t.Errorf("got %q, want %q", strings.Join(got, " "), want)
+	}
+	if p, id, err := r.Lookup("m"); err != nil || p.Name() != "maker" || id != "m" {
+		t.Errorf("m is served by %v as %q, %v", p, id, err)
+	}
+	if p, id, err := r.Lookup("shop/m"); err != nil || p.Name() != "shop" || id != "m" {
+		t.Errorf("shop/m is served by %v as %q, %v", p, id, err)
+	}
+	if _, _, err := r.Lookup("only"); err == nil {
+		t.Error("a reseller's model has a bare name")
+	}
+}

@@ -43,6 +43,11 @@ func (f *Fault) Read(s *codec.Scanner) {
 			f.Message = t.String()
 		}
 		return
+	case codec.Array: // some wrap it into a list
+		for s.Array(); s.Elem(); {
+			f.Read(s)
+		}
+		return
 	case codec.Object:
 	default:
 		s.Skip()
@@ -50,7 +55,7 @@ func (f *Fault) Read(s *codec.Scanner) {
 	}
 	for s.Object(); s.Key(); {
 		switch string(s.Name()) {
-		case "error":
+		case "error", "detail":
 			f.Read(s)
 		case "message":
 			if t, ok := s.Text(); ok && len(t) > 0 {

@@ -1,9 +1,35 @@
 package upstream
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"amplifier-agent/codec"
 )
+
+// TestFaultShapes: what the gateways of different makers wrap their words in.
+func TestFaultShapes(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"error":{"message":"words","type":"t"}}`:            "words",
+		`{"error":"words"}`:                                   "words",
+		`{"message":"words"}`:                                 "words",
+		`[{"error":{"code":400,"message":"words"}}]`:          "words",
+		`{"detail":"words"}`:                                  "words",
+		`{"detail":[{"loc":["body"],"message":"words"}]}`:     "words",
+		`{"detail":{"error":{"message":"words"}}}`:            "words",
+		`[]`:                                                  "the upstream reports an error without a message",
+		strings.Repeat("[", 5000) + strings.Repeat("]", 5000): "the upstream reports an error without a message",
+	} {
+		var f Fault
+		var s codec.Scanner
+		s.Reset([]byte(body))
+		f.Read(&s)
+		if e := f.Err(nil); e.Message != want {
+			t.Errorf("%.60s: got %q, want %q", body, e.Message, want)
+		}
+	}
+}
 
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)

@@ -11,14 +11,14 @@ import (
 // TestFaultShapes: what the gateways of different makers wrap their words in.
 func TestFaultShapes(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"error":{"message":"words","type":"t"}}`:            "words",
-		`{"error":"words"}`:                                   "words",
-		`{"message":"words"}`:                                 "words",
-		`[{"error":{"code":400,"message":"words"}}]`:          "words",
-		`{"detail":"words"}`:                                  "words",
-		`{"detail":[{"loc":["body"],"message":"words"}]}`:     "words",
-		`{"detail":{"error":{"message":"words"}}}`:            "words",
-		`[]`:                                                  "the upstream reports an error without a message",
+		`{"error":{"message":"words","type":"t"}}`:        "words",
+		`{"error":"words"}`:                               "words",
+		`{"message":"words"}`:                             "words",
+		`[{"error":{"code":400,"message":"words"}}]`:      "words",
+		`{"detail":"words"}`:                              "words",
+		`{"detail":[{"loc":["body"],"message":"words"}]}`: "words",
+		`{"detail":{"error":{"message":"words"}}}`:        "words",
+		`[]`: "the upstream reports an error without a message",
 		strings.Repeat("[", 5000) + strings.Repeat("]", 5000): "the upstream reports an error without a message",
 	} {
 		var f Fault

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"amplifier-agent/pipeline/config"
 )
 
 // TestVariables: what this program reads from its environment is in one of the lists, and nothing else is.
@@ -32,7 +34,11 @@ func TestVariables(t *testing.T) {
 		}
 	}
 	listed := slices.Concat(settingVariables, credentialVariables)
-	listed = slices.DeleteFunc(listed, func(name string) bool { return name == "HOME" || name == "USERPROFILE" }) // read by os.UserHomeDir
+	keys, addresses := config.CredentialVariables()
+	elsewhere := slices.Concat(keys, addresses, []string{"HOME", "USERPROFILE"}) // read by config.Resolve and os.UserHomeDir
+	listed = slices.DeleteFunc(listed, func(name string) bool {
+		return slices.Contains(elsewhere, name) || strings.HasSuffix(strings.ToUpper(name), "_PROXY") // and by the proxy library
+	})
 	slices.Sort(read)
 	slices.Sort(listed)
 	if read = slices.Compact(read); !slices.Equal(read, listed) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -77,7 +78,12 @@ func modelsListCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(c.Context(), patience)
 			defer cancel()
-			u, err := openUpstreams(ctx, sources{host: host, demo: demo, env: getenv, log: log, mask: mask})
+			home, err := config.Home(getenv)
+			if err != nil {
+				return err
+			}
+			own := cmp.Or(getenv(envPrefix+"API_KEY"), defaultKey)
+			u, err := openUpstreams(ctx, sources{host: host, demo: demo, env: getenv, home: home, own: own, log: log, mask: mask})
 			if err != nil {
 				return err
 			}

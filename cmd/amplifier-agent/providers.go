@@ -18,6 +18,8 @@ import (
 	"amplifier-agent/pipeline/config"
 	"amplifier-agent/pipeline/secret"
 	"amplifier-agent/upstream"
+	"amplifier-agent/upstream/anthropic"
+	"amplifier-agent/upstream/chatcompletions"
 	"amplifier-agent/upstream/commandcode"
 	"amplifier-agent/upstream/replay"
 	"amplifier-agent/upstream/simulator"
@@ -27,13 +29,16 @@ import (
 const demoPace = 15 * time.Millisecond
 
 // errNoProvider tells what to do when there is nobody to ask.
-var errNoProvider = errors.New("no provider has credentials: export COMMANDCODE_API_KEY, name providers in a host config (--config), or try the server without one: --demo")
+var errNoProvider = errors.New("no provider has credentials: export COMMANDCODE_API_KEY, or the key of another provider (amplifier-agent auth list names them), " +
+	"store one (amplifier-agent auth set), name providers in a host config (--config), or try the server without one: --demo")
 
 // sources is what providers are made from.
 type sources struct {
 	host *config.Host
 	demo bool
 	env  func(string) string
+	home string // where credentials may be stored
+	own  string // key of this server's clients, which is no provider's
 	log  *slog.Logger
 	mask *secret.Mask // learns each credential
 }
@@ -62,11 +67,18 @@ func (u *upstreams) summary() map[string]int {
 // module makes a provider of one kind from its entry in the host config, whose config may be empty.
 type module func(s *sources, u *upstreams, id string, cfg []byte) (pipeline.Provider, error)
 
-// modules are the kinds of providers that this build has. Adding a provider is a line here.
-var modules = map[string]module{
-	commandcode.Name: openCommandCode,
-	replay.Name:      openReplay,
-}
+// modules are the kinds of providers that this build has. Adding a provider is a line here, or a preset of chatcompletions.
+var modules = func() map[string]module {
+	m := map[string]module{
+		commandcode.Name: openCommandCode,
+		anthropic.Name:   openAnthropic,
+		replay.Name:      openReplay,
+	}
+	for name := range chatcompletions.Presets {
+		m[name] = openPreset(name)
+	}
+	return m
+}()
 
 // openUpstreams makes the providers and asks them for their models (http-face.md, "Startup behavior"). Those that the host config
 // names are the ones; if it names none, they are those that have credentials. One that cannot be made fails like one that cannot
@@ -94,7 +106,7 @@ func openUpstreams(ctx context.Context, s sources) (u *upstreams, err error) {
 			open(e.ID, e.Module, e.Config)
 		}
 	default:
-		for _, name := range resolvable(s.env) {
+		for _, name := range s.resolvable() {
 			open(name, name, nil)
 		}
 		if len(list) == 0 {
@@ -107,12 +119,33 @@ func openUpstreams(ctx context.Context, s sources) (u *upstreams, err error) {
 	return u, err
 }
 
-// resolvable are the modules that have credentials without being told any.
-func resolvable(env func(string) string) (names []string) {
-	if commandCodeKey(env) != "" {
-		names = append(names, commandcode.Name)
+// resolvable are the modules that have credentials without being told any. A variable that holds the key of this server's own
+// clients, as OPENAI_API_KEY may in a shell that is one, is none.
+func (s *sources) resolvable() (names []string) {
+	all := config.ResolveAll(s.env, s.home, userHome())
+	for _, w := range all.Warnings {
+		s.log.Warn(w)
+	}
+	for _, c := range all.List {
+		if c.Resolved && (c.Key == "" || c.Key != s.own) {
+			names = append(names, c.Module)
+		}
 	}
 	return names
+}
+
+// credential is what a module is reached with, over which an entry of the host config has the last word. That it is not there is an
+// error only if the entry does not help.
+func (s *sources) credential(module, key, baseURL string) (config.Credential, error) {
+	c, err := config.Resolve(module, s.env, s.home, userHome())
+	for _, w := range c.Warnings {
+		s.log.Warn(w)
+	}
+	if key != "" || baseURL != "" {
+		err = nil // the provider itself says what it lacks
+	}
+	c.Key, c.Endpoint = cmp.Or(key, c.Key), cmp.Or(baseURL, c.Endpoint)
+	return c, err
 }
 
 func construct(s *sources, u *upstreams, id, name string, cfg []byte) (pipeline.Provider, error) {
@@ -165,13 +198,6 @@ func settings(s *sources, id string, cfg []byte, v any, known ...string) error {
 	return nil
 }
 
-func commandCodeKey(env func(string) string) string {
-	if key := env("COMMANDCODE_API_KEY"); key != "" {
-		return key
-	}
-	return env("COMMAND_CODE_API_KEY")
-}
-
 func openCommandCode(s *sources, u *upstreams, id string, cfg []byte) (pipeline.Provider, error) {
 	var c struct {
 		BaseURL   string `json:"base_url"`
@@ -180,8 +206,9 @@ func openCommandCode(s *sources, u *upstreams, id string, cfg []byte) (pipeline.
 		Version   string `json:"version"`
 		ZDR       bool   `json:"zdr"`
 		MaxTokens int    `json:"max_tokens"`
+		CAFile    string `json:"ca_file"`
 	}
-	err := settings(s, id, cfg, &c, "base_url", "api_key", "surface", "version", "zdr", "max_tokens", "default_model")
+	err := settings(s, id, cfg, &c, "base_url", "api_key", "surface", "version", "zdr", "max_tokens", "ca_file", "default_model")
 	if err != nil {
 		return nil, err
 	}
@@ -189,19 +216,26 @@ func openCommandCode(s *sources, u *upstreams, id string, cfg []byte) (pipeline.
 	if err != nil {
 		return nil, err
 	}
-	if c.BaseURL != "" && c.APIKey == "" && commandCodeKey(s.env) != "" && !s.demo {
-		s.log.Warn("the key of the environment goes to the base_url of the host config: give the provider an api_key of its own if that is not meant",
-			"provider", id, "base_url", c.BaseURL)
+	var cred config.Credential
+	if !s.demo {
+		if cred, err = s.credential(commandcode.Name, c.APIKey, c.BaseURL); err != nil {
+			return nil, err
+		}
+		if c.BaseURL != "" && c.APIKey == "" && cred.Key != "" {
+			s.log.Warn("the key of the environment or of the credentials file goes to the base_url of the host config: give the provider an api_key of its own if that is not meant",
+				"provider", id, "base_url", c.BaseURL)
+		}
 	}
 	cc := commandcode.Config{
 		ID:        id,
 		BaseURL:   cmp.Or(c.BaseURL, s.env("COMMANDCODE_BASE_URL")),
-		Key:       cmp.Or(c.APIKey, commandCodeKey(s.env)),
+		Key:       cred.Key,
+		CAFile:    s.file(c.CAFile),
 		Surface:   cmp.Or(c.Surface, s.env("COMMANDCODE_SURFACE")),
 		Version:   cmp.Or(c.Version, s.env("COMMANDCODE_VERSION")),
 		ZDR:       c.ZDR || zdr,
 		MaxTokens: c.MaxTokens,
-		UserAgent: "amplifier-agent/" + version(),
+		UserAgent: userAgent(),
 		Idle:      idle(s.host.Limits.Idle),
 		MaxLine:   s.host.Limits.LineBytes,
 		Log:       s.log,
@@ -222,6 +256,79 @@ func openCommandCode(s *sources, u *upstreams, id string, cfg []byte) (pipeline.
 	u.closer = append(u.closer, p.Close)
 	return p, nil
 }
+
+// file is a path of the host config, which is relative to that; "" stays "".
+func (s *sources) file(path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(s.host.Path), path)
+}
+
+func openAnthropic(s *sources, u *upstreams, id string, cfg []byte) (pipeline.Provider, error) {
+	var c struct {
+		BaseURL   string `json:"base_url"`
+		APIKey    string `json:"api_key"`
+		Version   string `json:"version"`
+		MaxTokens int    `json:"max_tokens"`
+		CAFile    string `json:"ca_file"`
+	}
+	if err := settings(s, id, cfg, &c, "base_url", "api_key", "version", "max_tokens", "ca_file", "default_model"); err != nil {
+		return nil, err
+	}
+	cred, err := s.credential(anthropic.Name, c.APIKey, "")
+	if err != nil {
+		return nil, err
+	}
+	p, err := anthropic.New(anthropic.Config{
+		ID: id, BaseURL: cmp.Or(c.BaseURL, s.env("ANTHROPIC_BASE_URL")), Key: cred.Key, Version: c.Version, MaxTokens: c.MaxTokens, CAFile: s.file(c.CAFile),
+		UserAgent: userAgent(), Idle: idle(s.host.Limits.Idle), MaxLine: s.host.Limits.LineBytes, Log: s.log, Mask: s.mask,
+	})
+	if err != nil {
+		return nil, err
+	}
+	u.closer = append(u.closer, p.Close)
+	return p, nil
+}
+
+// openPreset makes providers of a preset of chat-completions. The base URL of the preset openai comes from the host config only:
+// OPENAI_BASE_URL is the variable by which clients find this server.
+func openPreset(name string) module {
+	return func(s *sources, u *upstreams, id string, cfg []byte) (pipeline.Provider, error) {
+		var c struct {
+			BaseURL   string            `json:"base_url"`
+			APIKey    string            `json:"api_key"`
+			Headers   map[string]string `json:"headers"`
+			MaxTokens int               `json:"max_tokens"`
+			Models    []string          `json:"models"`
+			Reasoning string            `json:"reasoning"`
+			CAFile    string            `json:"ca_file"`
+		}
+		if err := settings(s, id, cfg, &c, "base_url", "api_key", "headers", "max_tokens", "models", "reasoning", "ca_file", "default_model"); err != nil {
+			return nil, err
+		}
+		cred, err := s.credential(name, c.APIKey, c.BaseURL)
+		if err != nil {
+			return nil, err
+		}
+		var header [][2]string
+		for _, field := range slices.Sorted(maps.Keys(c.Headers)) {
+			header = append(header, [2]string{field, c.Headers[field]})
+		}
+		p, err := chatcompletions.New(chatcompletions.Config{
+			ID: id, Preset: name, BaseURL: cred.Endpoint, Key: cred.Key, Header: header, MaxTokens: c.MaxTokens, Models: c.Models, Reasoning: c.Reasoning,
+			CAFile: s.file(c.CAFile), UserAgent: userAgent(), Idle: idle(s.host.Limits.Idle), MaxLine: s.host.Limits.LineBytes, Log: s.log, Mask: s.mask,
+		})
+		if err != nil {
+			return nil, err
+		}
+		u.closer = append(u.closer, p.Close)
+		return p, nil
+	}
+}
+
+// userAgent is how this program names itself to upstreams.
+func userAgent() string { return "amplifier-agent/" + version() }
 
 // switched reads a variable that is on or off. What is neither is an error: somebody meant something by it.
 func switched(env func(string) string, name string) (bool, error) {
@@ -253,9 +360,7 @@ func openReplay(s *sources, _ *upstreams, id string, cfg []byte) (pipeline.Provi
 	if c.Dir == "" {
 		return nil, errors.New(`say where the recordings are: "config": {"dir": "…"}`)
 	}
-	if !filepath.IsAbs(c.Dir) {
-		c.Dir = filepath.Join(filepath.Dir(s.host.Path), c.Dir)
-	}
+	c.Dir = s.file(c.Dir)
 	if _, err := os.ReadDir(c.Dir); err != nil {
 		return nil, fmt.Errorf("recordings: %w", err)
 	}

@@ -58,7 +58,7 @@ func assemble(ctx context.Context, o serveOptions, log *slog.Logger, mask *secre
 	if err := ignored(host, log); err != nil {
 		return nil, err
 	}
-	up, err := openUpstreams(ctx, sources{host: host, demo: o.demo, env: getenv, log: log, mask: mask})
+	up, err := openUpstreams(ctx, sources{host: host, demo: o.demo, env: getenv, home: o.home, own: o.key, log: log, mask: mask})
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ var thirdParty = []rule{
 	{"github.com/klauspost/compress/", []string{"codec", "upstream/simulator"}, "one place decides what is decompressed, and with which bounds"},
 	{"github.com/goccy/go-yaml", []string{"pipeline/catalog"}, "one place reads front matter, with its bounds"},
 	{"github.com/VictoriaMetrics/metrics", []string{"pipeline/metrics"}, "one place knows the metrics library"},
-	{"github.com/gofrs/flock", []string{"cmd/internal/lifecycle", "pipeline/ledger"}, "locks across processes guard files that several servers share, and nothing else"},
+	{"github.com/gofrs/flock", []string{"cmd/internal/lifecycle", "pipeline/config", "pipeline/ledger"}, "locks across processes guard files that several servers share, and nothing else"},
 	{"encoding/json", []string{"upstream/commandcode/fixtures", "routes/chat/chattest"}, "JSON off the hot path goes through codec; fixtures serve tests, which want a second opinion"},
 }
 
@@ -43,7 +43,7 @@ var layers = []struct {
 	{"codec", nil, "bytes only"},
 	{"pipeline/atomicfile", nil, "files only"},
 	{"pipeline/secret", []string{"codec"}, "text only"},
-	{"pipeline/config", []string{"codec", "pipeline/secret"}, "files and names; it knows nothing of turns"},
+	{"pipeline/config", []string{"codec", "pipeline/atomicfile", "pipeline/secret"}, "files and names; it knows nothing of turns"},
 	{"pipeline/catalog", []string{"codec", "pipeline"}, "skills and modes are files"},
 	{"pipeline/transcript", []string{"codec", "pipeline", "pipeline/atomicfile"}, "it stores what it is given"},
 	{"pipeline/ledger", []string{"codec", "pipeline", "pipeline/atomicfile"}, "it writes down what it is told"},

@@ -304,7 +304,7 @@ func unless(exception bool, then, otherwise int) int {
 func TestContractErrorsKeepSecrets(t *testing.T) {
 	t.Parallel()
 	const key = `up/stream+key="a&b"` // which looks different in every spelling
-	for _, config := range []string{patiently, `{"preflightMs":30000,"streamErrors":"event"}`} {
+	for _, config := range []string{patiently, `{"preflightMs":30000,"streamErrors":"event","limits":{"tries":1}}`} {
 		w := stage(t, scene{config: config, env: []string{"COMMANDCODE_API_KEY=" + key}, args: []string{"--log-level", "debug"}})
 		quoted, _ := json.Marshal(key)
 		inJSON := string(quoted[1 : len(quoted)-1])

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,7 +22,7 @@ import (
 const (
 	// patiently makes the preflight window last until the gateway has answered, however busy the machine is; hastily makes it as
 	// good as none.
-	patiently = `{"preflightMs":30000}`
+	patiently = `{"preflightMs":30000,"limits":{"tries":1}}`
 	hastily   = `{"preflightMs":1}`
 )
 
@@ -288,7 +289,7 @@ func TestContractInlineErrors(t *testing.T) {
 // terminal chunk and no [DONE]; without a stream it is a status (rulings 26).
 func TestContractErrorEvents(t *testing.T) {
 	t.Parallel()
-	w := stage(t, scene{config: `{"preflightMs":30000,"streamErrors":"event"}`})
+	w := stage(t, scene{config: `{"preflightMs":30000,"streamErrors":"event","limits":{"tries":1}}`})
 	for _, row := range brokenAnswers {
 		t.Run(string(row.fault), func(t *testing.T) {
 			_, message, _ := strings.Cut(row.error, ": ")
@@ -442,5 +443,45 @@ func TestContractErrorBodies(t *testing.T) {
 				t.Errorf("body %s", b)
 			}
 		})
+	}
+}
+
+// TestContractRetries: what fails in passing is asked again while nothing was said, and a failure can still be a status, although the
+// preflight window is over by then; behind the first word nothing is asked again (rulings 14).
+func TestContractRetries(t *testing.T) {
+	t.Parallel()
+	w := stage(t, scene{})
+	down := &simulator.Answer{Status: 503, Body: []byte(`{"error":{"message":"busy"}}`)}
+	said := &simulator.Answer{Body: []byte(`{"type":"text-delta","id":"t","text":"said"}` + "\n" + `{"type":"error","error":{"message":"busy","statusCode":503}}` + "\n")}
+	for name, row := range map[string]struct {
+		first []*simulator.Answer // then the simulator's own
+		times int
+		want  string // content, or the status
+	}{
+		"passing":      {[]*simulator.Answer{down, down}, 3, "fine"},
+		"for good":     {[]*simulator.Answer{down, down, down}, 3, "502"},
+		"behind words": {[]*simulator.Answer{said}, 1, "said"},
+	} {
+		for _, stream := range []string{`,"stream":true`, `,"stream":false`} {
+			before := len(w.upstream())
+			w.sim.Script(func(r *simulator.Request) *simulator.Answer {
+				if n := len(w.upstream()) - before - 1; n < len(row.first) {
+					return row.first[n]
+				}
+				return nil
+			})
+			resp, b := w.request(t, http.MethodPost, "/v1/chat/completions", say("Reply with exactly: fine", stream))
+			got := strconv.Itoa(resp.StatusCode)
+			if resp.StatusCode == http.StatusOK {
+				a, err := chattest.Parser(stream == `,"stream":true`)([]byte(b))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = a.Content
+			}
+			if times := len(w.upstream()) - before; !strings.HasPrefix(got, row.want) || times != row.times {
+				t.Errorf("%s%s: got %q after %d requests, want %q after %d", name, stream, got, times, row.want, row.times)
+			}
+		}
 	}
 }

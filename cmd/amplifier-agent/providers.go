@@ -41,6 +41,8 @@ type sources struct {
 	own  string // key of this server's clients, which is no provider's
 	log  *slog.Logger
 	mask *secret.Mask // learns each credential
+
+	warned map[string]bool // what was said of credentials
 }
 
 // upstreams are the providers of a process and the models that they serve.
@@ -123,9 +125,7 @@ func openUpstreams(ctx context.Context, s sources) (u *upstreams, err error) {
 // clients, as OPENAI_API_KEY may in a shell that is one, is none.
 func (s *sources) resolvable() (names []string) {
 	all := config.ResolveAll(s.env, s.home, userHome())
-	for _, w := range all.Warnings {
-		s.log.Warn(w)
-	}
+	s.warn(all.Warnings)
 	for _, c := range all.List {
 		if c.Resolved && (c.Key == "" || c.Key != s.own) {
 			names = append(names, c.Module)
@@ -134,13 +134,24 @@ func (s *sources) resolvable() (names []string) {
 	return names
 }
 
+// warn says each warning once, however many providers it concerns.
+func (s *sources) warn(warnings []string) {
+	if s.warned == nil {
+		s.warned = map[string]bool{}
+	}
+	for _, w := range warnings {
+		if !s.warned[w] {
+			s.warned[w] = true
+			s.log.Warn(w)
+		}
+	}
+}
+
 // credential is what a module is reached with, over which an entry of the host config has the last word. That it is not there is an
 // error only if the entry does not help.
 func (s *sources) credential(module, key, baseURL string) (config.Credential, error) {
 	c, err := config.Resolve(module, s.env, s.home, userHome())
-	for _, w := range c.Warnings {
-		s.log.Warn(w)
-	}
+	s.warn(c.Warnings)
 	if key != "" || baseURL != "" {
 		err = nil // the provider itself says what it lacks
 	}
@@ -237,6 +248,7 @@ func openCommandCode(s *sources, u *upstreams, id string, cfg []byte) (pipeline.
 		MaxTokens: c.MaxTokens,
 		UserAgent: userAgent(),
 		Idle:      idle(s.host.Limits.Idle),
+		Tries:     s.host.Limits.Tries,
 		MaxLine:   s.host.Limits.LineBytes,
 		Log:       s.log,
 		Mask:      s.mask,
@@ -282,7 +294,7 @@ func openAnthropic(s *sources, u *upstreams, id string, cfg []byte) (pipeline.Pr
 	}
 	p, err := anthropic.New(anthropic.Config{
 		ID: id, BaseURL: cmp.Or(c.BaseURL, s.env("ANTHROPIC_BASE_URL")), Key: cred.Key, Version: c.Version, MaxTokens: c.MaxTokens, CAFile: s.file(c.CAFile),
-		UserAgent: userAgent(), Idle: idle(s.host.Limits.Idle), MaxLine: s.host.Limits.LineBytes, Log: s.log, Mask: s.mask,
+		UserAgent: userAgent(), Idle: idle(s.host.Limits.Idle), Tries: s.host.Limits.Tries, MaxLine: s.host.Limits.LineBytes, Log: s.log, Mask: s.mask,
 	})
 	if err != nil {
 		return nil, err
@@ -317,7 +329,7 @@ func openPreset(name string) module {
 		}
 		p, err := chatcompletions.New(chatcompletions.Config{
 			ID: id, Preset: name, BaseURL: cred.Endpoint, Key: cred.Key, Header: header, MaxTokens: c.MaxTokens, Models: c.Models, Reasoning: c.Reasoning,
-			CAFile: s.file(c.CAFile), UserAgent: userAgent(), Idle: idle(s.host.Limits.Idle), MaxLine: s.host.Limits.LineBytes, Log: s.log, Mask: s.mask,
+			CAFile: s.file(c.CAFile), UserAgent: userAgent(), Idle: idle(s.host.Limits.Idle), Tries: s.host.Limits.Tries, MaxLine: s.host.Limits.LineBytes, Log: s.log, Mask: s.mask,
 		})
 		if err != nil {
 			return nil, err

@@ -1,5 +1,6 @@
 // Package config is what a program around the engine needs to know of its surroundings: the home folder, the host config and
-// workspace slugs. It reads files and does no other I/O; it imports codec and secret. A Host is the caller's own memory.
+// workspace slugs, credentials. It reads files, and writes credentials.json under a lock; it does no other I/O. It imports codec,
+// atomicfile and secret. A Host is the caller's own memory.
 //
 // # Files
 //
@@ -10,5 +11,7 @@
 //	errors.go     Error, its codes, and the hints at what was meant
 //	show.go       JSON and Show, a Host as a file again
 //	home.go       Home, File
+//	credentials.go       Resolve: what a provider is reached with, and where that was found
+//	credentials_file.go  credentials.json, read and written
 //	workspace.go  Workspace, CheckWorkspace
 package config

@@ -105,6 +105,7 @@ type Limits struct {
 	BodyBytes   int
 	LineBytes   int
 	Idle        time.Duration // 0 is no limit
+	Tries       int           // of an upstream for one turn, 1 or more
 	Drain       time.Duration // 0 waits for nobody
 	Connections int           // 0 is no limit of ours
 	FetchImages bool

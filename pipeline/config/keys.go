@@ -131,6 +131,8 @@ var Keys = []Key{
 		Doc: "Of one line of an upstream's answer."},
 	{Path: "limits.idleSeconds", Type: Number, Max: 86_400, Default: "900", unit: time.Second, field: func(h *Host) any { return &h.Limits.Idle },
 		Doc: "How long an upstream may be silent in the middle of an answer. 0 is for ever."},
+	{Path: "limits.tries", Type: Number, Min: 1, Max: 10, Default: "3", field: func(h *Host) any { return &h.Limits.Tries },
+		Doc: "How often an upstream is asked at most for one turn, while what it fails with is passing and nothing was answered."},
 	{Path: "limits.drainSeconds", Type: Number, Max: 3600, Default: "3", unit: time.Second, field: func(h *Host) any { return &h.Limits.Drain },
 		Doc: "How long running answers may take to end when the server is told to stop. `serve stop` and `restart` wait for that, and 2 s more."},
 	{Path: "limits.connections", Type: Number, Max: 1 << 20, Default: "0", field: func(h *Host) any { return &h.Limits.Connections },

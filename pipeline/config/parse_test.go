@@ -217,7 +217,7 @@ func TestDefaults(t *testing.T) {
 		StreamErrors: StreamErrorsInline,
 		Preflight:    50 * time.Millisecond,
 		Store:        Store{Transcripts: true, Ledger: true},
-		Limits: Limits{BodyBytes: 33554432, LineBytes: 16777216, Idle: 15 * time.Minute, Drain: 3 * time.Second, Connections: 0,
+		Limits: Limits{BodyBytes: 33554432, LineBytes: 16777216, Idle: 15 * time.Minute, Tries: 3, Drain: 3 * time.Second, Connections: 0,
 			FetchImages: false, ImageBytes: 20971520},
 		Telemetry: Telemetry{Metrics: true},
 	}
@@ -256,7 +256,7 @@ const everything = `{
   "streamErrors": "event",
   "preflightMs": 0,
   "store": {"transcripts": false, "ledger": false},
-  "limits": {"bodyBytes": 1024, "lineBytes": 2e3, "idleSeconds": 0, "drainSeconds": 3600, "connections": 7, "fetchImages": true, "imageBytes": 268435456},
+  "limits": {"bodyBytes": 1024, "lineBytes": 2e3, "idleSeconds": 0, "tries": 10, "drainSeconds": 3600, "connections": 7, "fetchImages": true, "imageBytes": 268435456},
   "telemetry": {"metrics": false}
 }`
 
@@ -277,7 +277,7 @@ func TestEverything(t *testing.T) {
 		System:            System{Client: ClientForward},
 		Sampling:          SamplingForward,
 		StreamErrors:      StreamErrorsEvent,
-		Limits:            Limits{BodyBytes: 1024, LineBytes: 2000, Drain: time.Hour, Connections: 7, FetchImages: true, ImageBytes: 1 << 28},
+		Limits:            Limits{BodyBytes: 1024, LineBytes: 2000, Tries: 10, Drain: time.Hour, Connections: 7, FetchImages: true, ImageBytes: 1 << 28},
 	}
 	data := []byte(everything)
 	got, err := Parse(data)

@@ -23,11 +23,11 @@ type Emitter struct {
 	// refused: what comes is why. Flush and Idle are kept to itself meanwhile, as the refusal is to be the first item.
 	refused bool
 
-	said   bool  // something of an answer was handed over
-	shown  bool  // so was an Idle: whoever serves the stream may have settled for a status
-	held   bool  // no Idle is handed over until something is said, so that a failure can still be a status
-	keep   bool  // a failure is kept here as long as nothing was said
-	failed error // that is kept
+	said   bool      // something of an answer was handed over
+	shown  bool      // so was an Idle: whoever serves the stream may have settled for a status
+	held   time.Time // until then no Idle is handed over, unless something is said, so that a failure can still be a status
+	keep   bool      // a failure is kept here as long as nothing was said
+	failed error     // that is kept
 }
 
 // NewEmitter returns an Emitter for the yield of a pipeline.Stream.
@@ -93,7 +93,7 @@ func (e *Emitter) Silent(next *time.Duration) bool {
 	if e.refused {
 		return !e.dead
 	}
-	if e.held && !e.said {
+	if !e.said && time.Now().Before(e.held) {
 		*next = min(*next, lookEvery)
 		return e.Emit(pipeline.Event{Kind: pipeline.Flush}) // which has the face look whether its client is there
 	}
@@ -169,7 +169,9 @@ func (t *Transport) Stream(ctx context.Context, call *Call, opt codec.LineOption
 			return
 		}
 		out.refused = false
-		out.held = !out.shown
+		if !out.shown {
+			out.held = start.Add(maxHeld)
+		}
 		if !out.pause(ctx, wait) {
 			out.keep = false
 			if ctx.Err() != nil {
@@ -193,6 +195,7 @@ func (t *Transport) exchange(ctx context.Context, call *Call, opt codec.LineOpti
 		out.refused = true
 		return refuse(r)
 	}
+	out.held = time.Time{} // it answers: its client need not wait any longer to hear so
 	if done, err = Drive(r.Body, opt, d, out, r.Limit); err != nil {
 		return t.explain(ctx, "read the upstream's answer", err)
 	}

@@ -15,6 +15,7 @@ const (
 
 	maxTrying     = 30 * time.Second       // from the first try to the last
 	maxHonoured   = 10 * time.Second       // that an upstream may ask to wait; when it asks for more the client is told instead
+	maxHeld       = 12 * time.Second       // that the face may take to settle for a status, while it is asked again
 	firstPause    = 300 * time.Millisecond // doubled with each try, and varied by half
 	lookEvery     = 500 * time.Millisecond // while a pause lasts, for a client that has gone
 	pauseVariance = 0.5

@@ -166,3 +166,38 @@ func TestAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestHoldEnds: once a second try is answered, the face hears of silence again, so that its client gets its header and is kept.
+func TestHoldEnds(t *testing.T) {
+	var n atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if n.Add(1) == 1 {
+			w.WriteHeader(503)
+			return
+		}
+		w.WriteHeader(200)
+		w.(http.Flusher).Flush()
+		time.Sleep(2 * tick)
+		_, _ = w.Write([]byte("a\n.\n"))
+	}))
+	defer s.Close()
+	tr, err := NewTransport(TransportConfig{BaseURL: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	idles := 0
+	out := NewEmitter(func(ev *pipeline.Event, err error) bool {
+		if err == nil && ev.Kind == pipeline.Idle {
+			idles++
+		}
+		return err == nil
+	})
+	tr.Stream(t.Context(), &Call{Method: "GET", Path: "/"}, codec.LineOptions{MaxBytes: 1 << 20}, func() Decoder { return new(words) }, out, func(r *Reply) error {
+		e, _ := Refusal(r, nil)
+		return e
+	})
+	if idles == 0 || n.Load() != 2 {
+		t.Errorf("%d times silent, asked %d times", idles, n.Load())
+	}
+}

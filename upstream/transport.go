@@ -53,10 +53,10 @@ type TransportConfig struct {
 func NewTransport(c TransportConfig) (*Transport, error) {
 	u, err := url.Parse(c.BaseURL)
 	if err != nil {
-		return nil, fmt.Errorf("base URL: %w", err)
+		return nil, fmt.Errorf("base URL: %w", errors.Unwrap(err)) // the error itself shows what may hold a password
 	}
 	if u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("base URL %q: an http:// or https:// URL is needed", c.BaseURL)
+		return nil, fmt.Errorf("base URL %q: an http:// or https:// URL is needed", u.Redacted())
 	}
 	t := &Transport{base: u, idle: max(c.Idle, 0), dial: net.Dialer{KeepAlive: 30 * time.Second}}
 	if c.Idle == 0 {

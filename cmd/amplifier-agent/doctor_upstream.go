@@ -89,7 +89,7 @@ func (x *examination) address(p use) (base, caFile string) {
 		BaseURL string `json:"base_url"`
 		CAFile  string `json:"ca_file"`
 	}
-	if cfg, err := overlay(x.host, p.module, p.cfg); err == nil && len(cfg) > 0 {
+	if cfg, err := overlay(x.sources(), p.module, p.cfg); err == nil && len(cfg) > 0 {
 		_ = codec.Unmarshal(cfg, &c) // a config that is wrong has been told of
 	}
 	base = c.BaseURL

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -53,5 +54,39 @@ func TestCredentials(t *testing.T) {
 	}
 	if got := (serveOptions{demo: true}).credentials(); len(got) > 0 {
 		t.Errorf("the simulator needs %q", got)
+	}
+}
+
+// TestVariablesWithPasswords: an address with a password is not written down, as no key is.
+func TestVariablesWithPasswords(t *testing.T) {
+	env := map[string]string{"HTTPS_PROXY": "http://u:geheim@proxy:1", "OLLAMA_HOST": "http://h/?key=x", "COMMANDCODE_BASE_URL": "http://127.0.0.1:1", "HOME": "/home/a@b"}
+	settings, credentials := serveOptions{}.variables(func(name string) string { return env[name] })
+	for name, secret := range map[string]bool{"HTTPS_PROXY": true, "OLLAMA_HOST": true, "COMMANDCODE_BASE_URL": false, "HOME": false, "HTTP_PROXY": false} {
+		if slices.Contains(settings, name) == secret || slices.Contains(credentials, name) != secret {
+			t.Errorf("%s: among settings %v, among credentials %v", name, slices.Contains(settings, name), slices.Contains(credentials, name))
+		}
+	}
+}
+
+// TestOverlay: a provider block that names no module is for the only provider there is. Among several it would draw keys to, or from, all of
+// them.
+func TestOverlay(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	block := config.Override{Set: true, Config: []byte(`{"base_url":"http://127.0.0.1:1"}`)}
+	for name, row := range map[string]struct {
+		env  map[string]string
+		want string
+	}{
+		"one":     {map[string]string{"ANTHROPIC_API_KEY": "a"}, `{"base_url":"http://127.0.0.1:1"}`},
+		"several": {map[string]string{"ANTHROPIC_API_KEY": "a", "GITHUB_TOKEN": "b"}, ""},
+	} {
+		s := &sources{host: &config.Host{Provider: block}, env: func(n string) string { return row.env[n] }, home: t.TempDir(), log: quiet}
+		if got, err := overlay(s, "anthropic", nil); err != nil || string(got) != row.want {
+			t.Errorf("%s: got %s, %v", name, got, err)
+		}
+	}
+	named := &sources{host: &config.Host{Provider: config.Override{Set: true, Module: "anthropic", Config: []byte(`{"api_key":"k"}`)}}, env: func(string) string { return "" }, home: t.TempDir(), log: quiet}
+	if got := named.resolvable(); !slices.Equal(got, []string{"anthropic"}) {
+		t.Errorf("a block that brings a key enables %q", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,7 +132,27 @@ func (s *sources) resolvable() (names []string) {
 			names = append(names, c.Module)
 		}
 	}
+	if m := s.host.Provider.Module; m != "" && !slices.Contains(names, m) && brings(s.host.Provider.Config) {
+		names = append(names, m) // the host config's block is its credential
+	}
 	return names
+}
+
+// brings reports whether a provider's config says what the provider is reached with.
+func brings(cfg []byte) bool {
+	var c struct {
+		BaseURL string `json:"base_url"`
+		APIKey  string `json:"api_key"`
+	}
+	return len(cfg) > 0 && codec.Unmarshal(cfg, &c) == nil && (c.APIKey != "" || c.BaseURL != "")
+}
+
+// sole reports whether there is one provider only, so that a block for no module in particular is for that one.
+func (s *sources) sole() bool {
+	if n := len(s.host.Providers); n > 0 || s.demo {
+		return n == 1
+	}
+	return len(s.resolvable()) == 1
 }
 
 // warn says each warning once, however many providers it concerns.
@@ -155,6 +176,10 @@ func (s *sources) credential(module, key, baseURL string) (config.Credential, er
 	if key != "" || baseURL != "" {
 		err = nil // the provider itself says what it lacks
 	}
+	if baseURL != "" && key == "" && c.Key != "" {
+		s.warn([]string{fmt.Sprintf("the %s key of the environment or of the credentials file goes to the base_url of the host config, %s: give the provider an api_key of its own if that is not meant",
+			module, redacted(baseURL))})
+	}
 	c.Key, c.Endpoint = cmp.Or(key, c.Key), cmp.Or(baseURL, c.Endpoint)
 	return c, err
 }
@@ -164,7 +189,7 @@ func construct(s *sources, u *upstreams, id, name string, cfg []byte) (pipeline.
 	if !ok {
 		return nil, fmt.Errorf("module %s is not built yet: use one of %s", name, strings.Join(slices.Sorted(maps.Keys(modules)), ", "))
 	}
-	cfg, err := overlay(s.host, name, cfg)
+	cfg, err := overlay(s, name, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -172,13 +197,19 @@ func construct(s *sources, u *upstreams, id, name string, cfg []byte) (pipeline.
 }
 
 // overlay puts the members of the host config's single provider block over those of a provider's own config, unless the block is
-// for another module.
-func overlay(host *config.Host, name string, cfg []byte) ([]byte, error) {
-	if p := host.Provider; !p.Set || p.Module != "" && p.Module != name || len(p.Config) == 0 {
+// for another module. One that names no module is for the only provider there is: among several, a key or an address in it would
+// go to, or draw keys from, all of them.
+func overlay(s *sources, name string, cfg []byte) ([]byte, error) {
+	p := s.host.Provider
+	if !p.Set || p.Module != "" && p.Module != name || len(p.Config) == 0 {
+		return cfg, nil
+	}
+	if p.Module == "" && !s.sole() {
+		s.warn([]string{"the host config's block provider names no module, and there are several providers: it is ignored, say which module it is for"})
 		return cfg, nil
 	}
 	members := map[string]codec.RawMessage{}
-	for _, data := range [][]byte{cfg, host.Provider.Config} {
+	for _, data := range [][]byte{cfg, p.Config} {
 		if len(data) == 0 {
 			continue
 		}
@@ -232,10 +263,6 @@ func openCommandCode(s *sources, u *upstreams, id string, cfg []byte) (pipeline.
 		if cred, err = s.credential(commandcode.Name, c.APIKey, c.BaseURL); err != nil {
 			return nil, err
 		}
-		if c.BaseURL != "" && c.APIKey == "" && cred.Key != "" {
-			s.log.Warn("the key of the environment or of the credentials file goes to the base_url of the host config: give the provider an api_key of its own if that is not meant",
-				"provider", id, "base_url", c.BaseURL)
-		}
 	}
 	cc := commandcode.Config{
 		ID:        id,
@@ -288,7 +315,7 @@ func openAnthropic(s *sources, u *upstreams, id string, cfg []byte) (pipeline.Pr
 	if err := settings(s, id, cfg, &c, "base_url", "api_key", "version", "max_tokens", "ca_file", "default_model"); err != nil {
 		return nil, err
 	}
-	cred, err := s.credential(anthropic.Name, c.APIKey, "")
+	cred, err := s.credential(anthropic.Name, c.APIKey, c.BaseURL)
 	if err != nil {
 		return nil, err
 	}
@@ -337,6 +364,15 @@ func openPreset(name string) module {
 		u.closer = append(u.closer, p.Close)
 		return p, nil
 	}
+}
+
+// redacted is a URL without its password.
+func redacted(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return "(no URL)"
+	}
+	return u.Redacted()
 }
 
 // userAgent is how this program names itself to upstreams.

@@ -92,9 +92,10 @@ func withServer(ctx context.Context, o serveOptions, stderr io.Writer, publish b
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if publish {
+		settings, credentials := o.variables(getenv)
 		published, err := lifecycle.Publish(o.home, state(o, ln, p.up.summary()), lifecycle.Launch{
 			Face: faceChat, ModelID: o.modelID, LogLevel: o.logLevel, Demo: o.demo,
-			DrainSeconds: p.host.Limits.Drain.Seconds(), Settings: settingVariables, Credentials: o.credentials(),
+			DrainSeconds: p.host.Limits.Drain.Seconds(), Settings: settings, Credentials: credentials,
 		})
 		if err != nil {
 			return errors.Join(err, shutDown(s, 0, served, nil, stderr))

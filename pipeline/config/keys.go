@@ -74,7 +74,7 @@ var Keys = []Key{
 		Doc: "Settings that override those of `providers`. Other keys in it are let pass; a value that is no object counts as absent.", Effect: noChoice},
 	{Path: "provider.module", Type: Choice, Choices: Modules, invalid: CodeInvalidModule, wrong: CodeInvalidModule, nullable: true,
 		field: func(h *Host) any { return &h.Provider.Module },
-		Doc:   "Of which providers. Without it, of all.", Effect: noChoice},
+		Doc:   "Of which providers. Without it, of the only one; if there are several the block is ignored.", Effect: noChoice},
 	{Path: "provider.config", Type: Object, lenient: true, field: func(h *Host) any { return &h.Provider.Config },
 		Doc: "The settings: each takes the place of the one of that name in `providers.<id>.config`."},
 

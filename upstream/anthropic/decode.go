@@ -23,6 +23,7 @@ type Decoder struct {
 	scratch []byte
 
 	calls   []open            // calls whose block has not ended
+	closed  [][]byte          // ids of those whose block has: whether they are whole, the stop reason tells
 	end     pipeline.StepInfo // what is known of the end
 	stopped bool              // a stop reason, or message_stop, has come
 	heard   bool              // a line was an event
@@ -55,9 +56,8 @@ func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
 		d.start(out)
 	case "content_block_stop":
 		if i := d.find(l.index); i >= 0 {
-			last := d.calls[i]
+			d.closed = append(d.closed, d.calls[i].id)
 			d.calls = append(d.calls[:i], d.calls[i+1:]...)
-			out.Emit(pipeline.Event{Kind: pipeline.ToolEnd, ID: last.id})
 		}
 	case "message_start":
 		readUsage(&d.s, l.start, &d.end.Usage)
@@ -191,5 +191,11 @@ func (d *Decoder) End(out *upstream.Emitter) {
 		return
 	}
 	d.ended = true
+	// A block ends as well when the answer is cut off in the midst of its input.
+	if r := d.end.Reason; r != pipeline.ReasonLength && r != pipeline.ReasonContentFilter {
+		for _, id := range d.closed {
+			out.Emit(pipeline.Event{Kind: pipeline.ToolEnd, ID: id})
+		}
+	}
 	out.Emit(pipeline.Event{Kind: pipeline.Finish, Step: &d.end})
 }

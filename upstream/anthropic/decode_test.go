@@ -168,6 +168,7 @@ func TestCalls(t *testing.T) {
 		"run by the API":            {[]string{hello, `{"type":"content_block_start","index":1,"content_block":{"type":"server_tool_use","id":"s","name":"web_search"}}`, toolBlock(1, "", "", "{}")[1], why}, ``},
 		"half":                      {[]string{two[0], two[1], closed, tool}, `invalid_tool_call`},
 		"half, cut off by the size": {[]string{hello, two[0], two[1], strings.Replace(why, "end_turn", "max_tokens", 1)}, ``},
+		"nothing of it, cut off":    {slices.Concat([]string{hello}, toolBlock(0, "a", "f", ""), []string{strings.Replace(why, "end_turn", "max_tokens", 1)}), ``},
 		"no id":                     {slices.Concat(toolBlock(0, "", "f", `{"x":1}`), []string{tool}), `call_turn_0 f({"x":1})`},
 		"half a pair":               {slices.Concat(two[:1], []string{`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"x\":\"\ud83d"}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"\ude00\"}"}}`, closed, tool}), `a f({"x":"😀"})`},
 	} {

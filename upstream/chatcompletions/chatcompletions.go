@@ -141,7 +141,9 @@ func (p *Provider) Reseller() string { return p.preset.Reseller }
 
 // learn has the mask know every credential that is sent.
 func (p *Provider) learn() {
-	p.mask.Add(p.cfg.Key)
+	if p.cfg.Key != p.preset.Placeholder {
+		p.mask.Add(p.cfg.Key)
+	}
 	for _, h := range p.cfg.Header {
 		if secretive(h[0]) {
 			p.mask.Add(h[1], strings.TrimPrefix(h[1], "Bearer "))

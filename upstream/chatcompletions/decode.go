@@ -55,7 +55,7 @@ func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
 			d.answer(out)
 		}
 	}
-	if said && d.finished {
+	if said && d.finished && len(c.choices) <= len("[]") { // beside a choice it may be what was used so far
 		d.End(out)
 	}
 }

@@ -135,7 +135,8 @@ func TestOrder(t *testing.T) {
 		"a page":                    {[]string{"<html>", "</html>"}, "truncated"},
 		"two finishes":              {[]string{hello, stop, length}, "text<hello> finish{2/length}"},
 		"text behind finish":        {[]string{stop, hello}, "text<hello> finish{1/stop}"},
-		"text behind its end":       {[]string{beside, hello}, "finish{1/stop 7/0/0/3/0  }"},
+		"text behind usage":         {[]string{beside, hello}, "text<hello> finish{1/stop 7/0/0/3/0  }"}, // usage beside a choice is not the last word
+		"text behind its end":       {[]string{stop, spent, hello}, "finish{1/stop 7/0/0/3/0  }"},
 		"filter results in front":   {[]string{`{"choices":[],"prompt_filter_results":[{"x":1}]}`, hello, stop, spent}, whole},
 		"error first":               {[]string{`{"error":{"message":"x","code":400}}`, hello, stop}, "upstream_request"},
 		"error between":             {[]string{hello, `{"error":"x"}`, stop}, "text<hello> upstream_error"},

@@ -17,6 +17,7 @@
 //	pool.go       idle connections of one gateway
 //	quiet_*.go    whether an idle connection still is
 //	conn.go       a connection that reports silence
+//	get.go        an exchange whose answer is one document
 //	retry.go      when to ask again
 //	proxy.go      proxies of the environment, certificates
 //	fault.go      errors as gateways report them

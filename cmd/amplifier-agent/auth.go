@@ -16,6 +16,7 @@ import (
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline/config"
+	"amplifier-agent/pipeline/secret"
 )
 
 // maxKeyBytes bounds a key that is read from stdin.
@@ -34,9 +35,9 @@ func authSetCommand() *cobra.Command {
 			"An endpoint can be set without a key: then an empty one leaves the key that is there.",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
-			module, key, address := args[0], "", config.CleanKey(endpoint)
+			module, key, address := args[0], "", secret.CleanKey(endpoint)
 			if address == "" {
-				address = config.CleanKey(host)
+				address = secret.CleanKey(host)
 			}
 			needsKey, err := config.CheckCredentialModule(module)
 			if err != nil {

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
 	"amplifier-agent/codec"
+	"amplifier-agent/pipeline/secret"
 )
 
 // Source says where a credential comes from.
@@ -243,7 +243,7 @@ type found struct {
 // find takes the first variable with content.
 func find(names []string, env func(string) string) found {
 	for _, name := range names {
-		if text := CleanKey(env(name)); text != "" {
+		if text := secret.CleanKey(env(name)); text != "" {
 			return found{text: text, variable: name}
 		}
 	}
@@ -252,7 +252,7 @@ func find(names []string, env func(string) string) found {
 
 // or takes a file's text if there is none yet.
 func (f *found) or(text, path string) {
-	if text = CleanKey(text); f.text == "" && text != "" {
+	if text = secret.CleanKey(text); f.text == "" && text != "" {
 		f.text, f.path = text, path
 	}
 }
@@ -265,12 +265,6 @@ func (f *found) source() Source {
 		return SourceFile
 	}
 	return SourceNone
-}
-
-// CleanKey strips what pasting leaves around a key: white space, control characters and the marks of bracketed paste.
-func CleanKey(key string) string {
-	key = strings.NewReplacer("\x1b[200~", "", "\x1b[201~", "").Replace(key)
-	return strings.TrimFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == '\uFEFF' })
 }
 
 // ollamaURL makes a URL of what users of Ollama write: a host, with or without a port, which may be the address that its server
@@ -330,11 +324,11 @@ func vendorKey(path string) (string, error) {
 // entryKey is the key of an entry, which may be the key itself.
 func entryKey(raw []byte) string {
 	if kindOf(raw) == codec.String {
-		return CleanKey(textOf(raw))
+		return secret.CleanKey(textOf(raw))
 	}
 	members := membersOf(raw)
 	for _, name := range []string{"apiKey", "key", "access"} {
-		if key := CleanKey(memberText(members, name)); key != "" {
+		if key := secret.CleanKey(memberText(members, name)); key != "" {
 			return key
 		}
 	}

@@ -20,6 +20,7 @@ import (
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline/atomicfile"
+	"amplifier-agent/pipeline/secret"
 )
 
 const (
@@ -49,7 +50,7 @@ func CredentialFile(home string) string { return filepath.Join(home, "credential
 // at once do not lose each other's changes. A file that is damaged is an error and stays.
 func SetCredential(home, module, key, address string) error {
 	err := func() error {
-		key, address := CleanKey(key), CleanKey(address)
+		key, address := secret.CleanKey(key), secret.CleanKey(address)
 		if err := checkCredential(module, key, address); err != nil {
 			return err
 		}

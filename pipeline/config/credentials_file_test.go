@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"amplifier-agent/pipeline/secret"
 )
 
 // childHome makes the test binary a program that sets keys below that home.
@@ -79,7 +81,7 @@ func TestSetCredential(t *testing.T) {
 				}
 			}
 			c, err := Resolve(r.module, envOf(nil), home, "")
-			if err != nil || len(c.Warnings) != 0 || c.Source != SourceFile || c.Key != CleanKey(r.key) || (c.Endpoint != "") != (r.address != "") {
+			if err != nil || len(c.Warnings) != 0 || c.Source != SourceFile || c.Key != secret.CleanKey(r.key) || (c.Endpoint != "") != (r.address != "") {
 				t.Errorf("read again: %+v with key %q, %v, %q", c, c.Key, err, c.Warnings)
 			}
 		})

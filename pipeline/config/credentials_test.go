@@ -149,16 +149,6 @@ func TestCredentialPrintsNoKey(t *testing.T) {
 	}
 }
 
-func TestCleanKey(t *testing.T) {
-	for in, want := range map[string]string{
-		"k": "k", "  k\r\n": "k", "\x1b[200~k\x1b[201~": "k", "\x00k\x7f": "k", "\u00a0k\ufeff\u200a": "k", " \x1b[200~ k \x1b[201~ ": "k", " \n": "", "a b": "a b",
-	} {
-		if got := CleanKey(in); got != want {
-			t.Errorf("%q becomes %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestOllamaURL(t *testing.T) {
 	for in, want := range map[string]string{
 		"h": "http://h:11434", "h:1": "http://h:1", "http://h": "http://h", "https://h/p/": "https://h/p", "0.0.0.0:1": "http://127.0.0.1:1", "[::]:1": "http://[::1]:1",

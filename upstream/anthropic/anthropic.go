@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
@@ -68,7 +67,7 @@ func New(c Config) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (set ANTHROPIC_BASE_URL)", err)
 	}
-	if c.Key = cleanKey(c.Key); c.Key == "" {
+	if c.Key = secret.CleanKey(c.Key); c.Key == "" {
 		return nil, errors.New("no key: export ANTHROPIC_API_KEY, or try the server without one: --demo")
 	}
 	if c.Version == "" {
@@ -102,12 +101,6 @@ func New(c Config) (*Provider, error) {
 		{"User-Agent", c.UserAgent},
 	}
 	return p, nil
-}
-
-// cleanKey strips what pasting leaves around a key: white space, control characters and the marks of bracketed paste.
-func cleanKey(key string) string {
-	key = strings.NewReplacer("\x1b[200~", "", "\x1b[201~", "").Replace(key)
-	return strings.TrimFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == '\uFEFF' })
 }
 
 // Name implements pipeline.Provider.

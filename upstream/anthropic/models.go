@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
@@ -36,23 +35,13 @@ type supported struct {
 // Models implements pipeline.Provider.
 func (p *Provider) Models(ctx context.Context) ([]pipeline.Model, error) {
 	path := fmt.Sprintf("/v1/models?limit=%d", maxModels)
-	r, err := p.t.Open(ctx, &upstream.Call{Method: "GET", Path: path, Header: p.header}, patience{})
-	if err != nil {
-		return nil, fmt.Errorf("list models: %w", err)
-	}
-	done := false
-	defer func() { r.Close(done) }()
-	if r.Status != 200 {
-		return nil, fmt.Errorf("list models: %w", p.refusal(r))
-	}
 	var list struct {
 		Data []codec.RawMessage `json:"data"`
 		More bool               `json:"has_more"`
 	}
-	if err := codec.Read(r.Body, maxModelsBytes, &list); err != nil {
+	if err := p.t.Get(ctx, &upstream.Call{Method: "GET", Path: path, Header: p.header}, maxModelsBytes, &list, p.refusal); err != nil {
 		return nil, fmt.Errorf("list models: %w", err)
 	}
-	done = true
 	if list.More {
 		p.cfg.Log.Warn("the API has more models than it lists at once: the rest is left out", "provider", p.cfg.ID, "models", len(list.Data))
 	}
@@ -120,9 +109,3 @@ func (s supported) or(otherwise bool) bool {
 	}
 	return otherwise
 }
-
-// patience is a Watcher that waits for as long as the context allows.
-type patience struct{}
-
-func (patience) Reading() bool              { return true }
-func (patience) Silent(*time.Duration) bool { return true }

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
@@ -87,7 +86,7 @@ func New(c Config) (*Provider, error) {
 	if query != "" {
 		query = "?" + query
 	}
-	if c.Key = cleanKey(c.Key); c.Key == "" && !preset.KeyOptional {
+	if c.Key = secret.CleanKey(c.Key); c.Key == "" && !preset.KeyOptional {
 		return nil, fmt.Errorf("no key: export %s", preset.KeyVariables[0])
 	}
 	if c.MaxTokens < 0 {
@@ -176,12 +175,6 @@ func header(c *Config, preset *Preset) [][2]string {
 		h = append(h, [2]string{"Authorization", "Bearer " + key})
 	}
 	return append(append(h, preset.Header...), c.Header...)
-}
-
-// cleanKey strips what pasting leaves around a key: white space, control characters and the marks of bracketed paste.
-func cleanKey(key string) string {
-	key = strings.NewReplacer("\x1b[200~", "", "\x1b[201~", "").Replace(key)
-	return strings.TrimFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == '\uFEFF' })
 }
 
 // Name implements pipeline.Provider.

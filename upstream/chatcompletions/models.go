@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
@@ -22,22 +21,12 @@ func (p *Provider) Models(ctx context.Context) ([]pipeline.Model, error) {
 		}
 		return models, nil
 	}
-	r, err := p.t.Open(ctx, &upstream.Call{Method: "GET", Path: "/models" + p.query, Header: p.header}, patience{})
-	if err != nil {
-		return nil, fmt.Errorf("list models: %w", err)
-	}
-	done := false
-	defer func() { r.Close(done) }()
-	if r.Status != 200 {
-		return nil, fmt.Errorf("list models: %w", p.refusal(r))
-	}
 	var list struct {
 		Data []codec.RawMessage `json:"data"`
 	}
-	if err := codec.Read(r.Body, maxModelsBytes, &list); err != nil {
+	if err := p.t.Get(ctx, &upstream.Call{Method: "GET", Path: "/models" + p.query, Header: p.header}, maxModelsBytes, &list, p.refusal); err != nil {
 		return nil, fmt.Errorf("list models: %w", err)
 	}
-	done = true
 	models := make([]pipeline.Model, 0, len(list.Data))
 	for _, raw := range list.Data {
 		m, ok := readModel(raw)
@@ -89,9 +78,3 @@ func (p *Provider) defaults() []byte {
 	}
 	return fmt.Appendf(nil, `{"max_tokens":%d}`, p.cfg.MaxTokens)
 }
-
-// patience is a Watcher that waits for as long as the context allows.
-type patience struct{}
-
-func (patience) Reading() bool              { return true }
-func (patience) Silent(*time.Duration) bool { return true }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
@@ -84,7 +83,7 @@ func New(c Config) (*Provider, error) {
 	if err := checkSurface(c.Surface, t.Host()); err != nil {
 		return nil, err
 	}
-	if c.Key = cleanKey(c.Key); c.Key == "" {
+	if c.Key = secret.CleanKey(c.Key); c.Key == "" {
 		return nil, errors.New("no key: export COMMANDCODE_API_KEY, or try the server without one: --demo")
 	}
 	if c.Version == "" {
@@ -145,12 +144,6 @@ func checkSurface(surface, host string) error {
 	return fmt.Errorf("unknown surface %q: use %s or %s", surface, SurfaceGenerate, SurfaceProvider)
 }
 
-// cleanKey strips what pasting leaves around a key: white space, control characters and the marks of bracketed paste.
-func cleanKey(key string) string {
-	key = strings.NewReplacer("\x1b[200~", "", "\x1b[201~", "").Replace(key)
-	return strings.TrimFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == '\uFEFF' })
-}
-
 // Name implements pipeline.Provider.
 func (p *Provider) Name() string { return p.cfg.ID }
 
@@ -179,22 +172,12 @@ func (p *Provider) Stream(ctx context.Context, r *pipeline.Round) pipeline.Strea
 
 // Models implements pipeline.Provider.
 func (p *Provider) Models(ctx context.Context) ([]pipeline.Model, error) {
-	r, err := p.t.Open(ctx, &upstream.Call{Method: "GET", Path: "/provider/v1/models", Header: p.header}, patience{})
-	if err != nil {
-		return nil, fmt.Errorf("list models: %w", err)
-	}
-	done := false
-	defer func() { r.Close(done) }()
-	if r.Status != 200 {
-		return nil, fmt.Errorf("list models: %w", p.refusal(r))
-	}
 	var list struct {
 		Data []codec.RawMessage `json:"data"`
 	}
-	if err := codec.Read(r.Body, maxModelsBytes, &list); err != nil {
+	if err := p.t.Get(ctx, &upstream.Call{Method: "GET", Path: "/provider/v1/models", Header: p.header}, maxModelsBytes, &list, p.refusal); err != nil {
 		return nil, fmt.Errorf("list models: %w", err)
 	}
-	done = true
 	models := make([]pipeline.Model, 0, len(list.Data))
 	for _, raw := range list.Data {
 		var m struct {
@@ -222,12 +205,6 @@ func (p *Provider) model(id, name string, context int64) pipeline.Model {
 	}
 	return m
 }
-
-// patience is a Watcher that waits for as long as the context allows.
-type patience struct{}
-
-func (patience) Reading() bool              { return true }
-func (patience) Silent(*time.Duration) bool { return true }
 
 // sessionID is a UUID that is stable for a conversation and tells nothing about it; a fresh one if there is none.
 func sessionID(conversation string) string {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"amplifier-agent/pipeline"
+	"amplifier-agent/pipeline/secret"
 	"amplifier-agent/upstream/simulator"
 )
 
@@ -58,7 +59,7 @@ func TestKey(t *testing.T) {
 		"user_abc": "user_abc", "  user_abc\r\n": "user_abc", "\x1b[200~user_abc\x1b[201~": "user_abc", "\x00user_abc\x7f": "user_abc", "\u00a0user_abc\ufeff\u200a": "user_abc",
 		" \x1b[200~ user_abc \x1b[201~ ": "user_abc", "": "", " \n": "", "\x1b[200~\x1b[201~": "",
 	} {
-		if got := cleanKey(in); got != want {
+		if got := secret.CleanKey(in); got != want {
 			t.Errorf("%q becomes %q", in, got)
 		}
 		_, err := New(Config{BaseURL: "http://127.0.0.1:9", Key: in})

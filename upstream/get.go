@@ -1,0 +1,33 @@
+package upstream
+
+import (
+	"context"
+	"time"
+
+	"amplifier-agent/codec"
+)
+
+// Get runs an exchange whose answer is one JSON document of at most limit bytes, and decodes it into v. It waits for as long as ctx
+// allows. An answer whose status is not 200 goes to refuse, which makes an error of it.
+func (t *Transport) Get(ctx context.Context, call *Call, limit int64, v any, refuse func(*Reply) error) error {
+	r, err := t.Open(ctx, call, patience{})
+	if err != nil {
+		return err
+	}
+	done := false
+	defer func() { r.Close(done) }()
+	if r.Status != 200 {
+		return refuse(r)
+	}
+	if err := codec.Read(r.Body, limit, v); err != nil {
+		return err
+	}
+	done = true
+	return nil
+}
+
+// patience is a Watcher that never has enough.
+type patience struct{}
+
+func (patience) Reading() bool              { return true }
+func (patience) Silent(*time.Duration) bool { return true }

@@ -10,7 +10,8 @@
 // # Not obvious
 //
 //   - A row is one append, so that servers that share a home do not tear each other's rows. A row that was torn all the same, by a
-//     kill or a full disk, is closed with a line feed ahead of the next: readers pass over lines that are blank or no JSON.
+//     kill or a full disk, is closed with a line feed ahead of the next: readers pass over lines that are blank or no JSON. A row that came right behind
+//     one that was torn in that moment is written again.
 //   - Null is unknown, 0 is zero. Neither is estimated.
 //   - At 64 MiB the file becomes ledger.1.jsonl, in place of the one before. Another process notices at its next row; what it
 //     appends in that moment lands in ledger.1.jsonl.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,6 +26,7 @@ const (
 	maxFileBytes = 64 << 20    // before the file is rotated
 	warnEvery    = time.Minute // at most, however many rows cannot be written
 
+	lookBack   = 4 << 10                // bytes of other processes' rows that may have come behind one
 	maxWaiting = 1024                   // rows that wait for a slow disk; those beyond are lost
 	patience   = 250 * time.Millisecond // of a turn with a disk that hangs
 	closing    = time.Second            // for what waits when the ledger is closed
@@ -158,13 +160,35 @@ func (l *Ledger) append(row []byte) error {
 	if err != nil {
 		return err
 	}
+	plain := row[1:]
 	if torn, err := l.torn(size); err != nil {
 		return err
-	} else if !torn {
-		row = row[1:]
+	} else if torn {
+		plain = row
 	}
-	_, err = l.file.Write(row)
+	if _, err = l.file.Write(plain); err != nil {
+		return err
+	}
+	if l.glued(row[1:]) {
+		_, err = l.file.Write(row)
+	}
 	return err
+}
+
+// glued reports whether row, which was just written, stands behind one that another process has torn since the look at the end of
+// the file. What is torn then takes it along, and it must be written again.
+func (l *Ledger) glued(row []byte) bool {
+	info, err := l.file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	n := min(info.Size(), int64(len(row))+lookBack)
+	tail := make([]byte, n)
+	if _, err := l.file.ReadAt(tail, info.Size()-n); err != nil {
+		return false
+	}
+	i := bytes.LastIndex(tail, row)
+	return i > 0 && tail[i-1] != '\n'
 }
 
 // current makes sure that l.file is the file at l.path, which others may have rotated or removed, and returns its size.

@@ -499,3 +499,18 @@ func BenchmarkRecord(b *testing.B) {
 		b.Error(err)
 	}
 }
+
+// TestGlued: a row that another process has torn between the look and the write does not take the next one along.
+func TestGlued(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.jsonl")
+	l := open(t, path)
+	row := appendRow(nil, turn("a", 0), pipeline.Outcome{})
+	for text, want := range map[string]bool{string(row): false, "{}\n" + string(row): false, `{"torn":` + string(row): true, `{"torn":` + string(row) + "{}\n": true, "{}\n": false} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.glued(row); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}

@@ -27,6 +27,14 @@ type Round struct {
 	Conversation string
 	// Silence is when the first Idle is due; 0 leaves it to the provider.
 	Silence time.Duration
+	// Tries is how often to ask at most; 0 leaves it to the provider.
+	Tries int
+}
+
+// Target is a model at its provider.
+type Target struct {
+	Provider Provider
+	Model    string // the provider's own id
 }
 
 // Model is one entry of a provider's list. Zero values mean that the provider does not say.

@@ -42,6 +42,7 @@ type Turn struct {
 	Notices    []*Error    // what the client is told inline before the answer begins
 	Provider   Provider
 	UpstreamID string    // the model's id at Provider
+	Fallbacks  []Target  // who is asked, in turn, if Provider fails before it has answered; Provider and UpstreamID are then theirs
 	System     string    // system prompt
 	History    []Message // what comes before the prompt
 	Prompt     *Message  // the final user message; nil when the turn continues History
@@ -71,6 +72,14 @@ func (t *Turn) End() {
 		t.ends = t.ends[:last]
 		f()
 	}
+}
+
+// Upstream names who serves the turn, as <provider>/<model>; "" if nobody was found.
+func (t *Turn) Upstream() string {
+	if t.Provider == nil {
+		return ""
+	}
+	return t.Provider.Name() + "/" + t.UpstreamID
 }
 
 // Sampling is what the client asked for in the model's settings. Empty values were not given; numbers keep their spelling.

@@ -31,7 +31,7 @@ type Guard struct {
 
 const (
 	// exposed are the headers of an answer that pages of listed origins may read.
-	exposed = "Retry-After, X-Amplifier-Session-Id, X-Amplifier-Resumed"
+	exposed = "Retry-After, X-Amplifier-Session-Id, X-Amplifier-Resumed, X-Amplifier-Upstream"
 	// preflightMethods and preflightAge, in seconds, are what a preflight is told.
 	preflightMethods = "GET, HEAD, POST, PUT, DELETE, OPTIONS"
 	preflightAge     = "600"

@@ -39,7 +39,7 @@ func ModeAliases(modes, models []string, log *slog.Logger) map[string]Alias {
 }
 
 // Model finds who serves the model that the client asked for, by its own name or by an alias (http-face.md, "Rejections", 2 and
-// 3). There is no fallback.
+// 3). There is no fallback: see Fallbacks.
 func Model(set ModelSet, aliases map[string]Alias) pipeline.Stage {
 	return pipeline.Stage{Name: "model", Request: func(_ context.Context, t *pipeline.Turn) (err error) {
 		model := t.Model
@@ -48,5 +48,14 @@ func Model(set ModelSet, aliases map[string]Alias) pipeline.Stage {
 		}
 		t.Provider, t.UpstreamID, err = set.Lookup(model)
 		return err
+	}}
+}
+
+// Fallbacks gives a turn the models that are asked, in turn, if its own fails before it has answered (host config, fallbacks): of
+// holds them by <provider>/<model>.
+func Fallbacks(of map[string][]pipeline.Target) pipeline.Stage {
+	return pipeline.Stage{Name: "fallbacks", Request: func(_ context.Context, t *pipeline.Turn) error {
+		t.Fallbacks = of[t.Upstream()]
+		return nil
 	}}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -25,6 +26,7 @@ import (
 	"amplifier-agent/routes/lists"
 	"amplifier-agent/routes/ops"
 	"amplifier-agent/stages"
+	"amplifier-agent/upstream"
 )
 
 // parts is what a server is made of.
@@ -135,7 +137,7 @@ func newServer(p *parts) *routes.Server {
 	s := routes.New(rc)
 	face := &chat.Handler{
 		Stages:      append(outer, p.turn(s.Ready, books)...),
-		Runner:      &engine.Runner{Round: []pipeline.Stage{stages.EventMap(log), stages.UsageFold(log)}, ForwardSampling: host.Sampling == config.SamplingForward},
+		Runner:      &engine.Runner{Round: []pipeline.Stage{stages.EventMap(log), stages.UsageFold(log)}, ForwardSampling: host.Sampling == config.SamplingForward, Failover: &engine.Failover{Log: log}},
 		Label:       o.modelID,
 		System:      host.System.Prompt,
 		MaxBody:     host.Limits.BodyBytes,
@@ -170,6 +172,7 @@ func (p *parts) turn(ready func() error, books []stages.Accounts) []pipeline.Sta
 		stages.Ready(ready),
 		stages.Decode(stages.DecodeOptions{RemoteImages: p.host.Limits.FetchImages}),
 		stages.Model(p.up.models, stages.ModeAliases(p.modes.Names(), served, p.log)),
+		stages.Fallbacks(fallbacks(p.host.Fallbacks, p.up.models, p.log)),
 		stages.Mode(p.modes),
 	}
 	if p.host.Limits.FetchImages {
@@ -182,6 +185,43 @@ func (p *parts) turn(ready func() error, books []stages.Accounts) []pipeline.Sta
 		stages.Skill(p.skills, p.log),
 		stages.ToolMount(),
 	)
+}
+
+// fallbacks finds the models that the host config names. One that is not served is passed over: its provider may be down.
+func fallbacks(list []config.Fallback, models *upstream.Registry, log *slog.Logger) map[string][]pipeline.Target {
+	of := map[string][]pipeline.Target{}
+	find := func(id string) (pipeline.Target, bool) {
+		provider, model, err := models.Lookup(id)
+		if err != nil {
+			log.Warn("the host config's fallbacks name a model that is not served: it is passed over", "model", id, "error", err)
+		}
+		return pipeline.Target{Provider: provider, Model: model}, err == nil
+	}
+	put := func(first pipeline.Target, others []pipeline.Target) {
+		others = slices.DeleteFunc(slices.Clone(others), func(t pipeline.Target) bool { return t == first })
+		of[first.Provider.Name()+"/"+first.Model] = others
+	}
+	var rest []pipeline.Target
+	for _, f := range list {
+		var others []pipeline.Target
+		for _, id := range f.Others {
+			if t, ok := find(id); ok {
+				others = append(others, t)
+			}
+		}
+		if f.Model == config.AnyModel {
+			rest = others
+		} else if first, ok := find(f.Model); ok {
+			put(first, others)
+		}
+	}
+	for _, m := range models.All() {
+		first := pipeline.Target{Provider: m.Provider, Model: m.Model.ID}
+		if _, ok := of[m.Provider.Name()+"/"+m.Model.ID]; !ok && len(rest) > 0 {
+			put(first, rest)
+		}
+	}
+	return of
 }
 
 // images fetches images for stages.Images.
@@ -204,7 +244,7 @@ func (l turnLog) Record(t *pipeline.Turn, o pipeline.Outcome) {
 	if o.Status == pipeline.StatusRejected {
 		return // the face has said so, with its reason
 	}
-	attrs := []any{"turn", t.ID, "status", o.Status, "model", t.UpstreamID, "took", o.Took.Round(time.Millisecond)}
+	attrs := []any{"turn", t.ID, "status", o.Status, "upstream", t.Upstream(), "took", o.Took.Round(time.Millisecond)}
 	if o.First > 0 {
 		attrs = append(attrs, "first", o.First.Round(time.Millisecond))
 	}

@@ -46,6 +46,7 @@ type Host struct {
 	Debug             Debug
 	AllowProtocolSkew bool
 
+	Fallbacks    []Fallback // in the order of the file
 	Tools        []string
 	System       System
 	Sampling     string // SamplingIgnore or SamplingForward
@@ -76,6 +77,15 @@ type Provider struct {
 	Module string
 	Config []byte
 }
+
+// Fallback is a model, or AnyModel, and those that are asked in its place.
+type Fallback struct {
+	Model  string
+	Others []string
+}
+
+// AnyModel as Fallback.Model stands for each model that has no entry.
+const AnyModel = "*"
 
 // Skills says where to look for skills. Load makes Dirs absolute, from the folder of the file; remote sources stay as they are.
 type Skills struct {

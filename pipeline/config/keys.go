@@ -17,7 +17,8 @@ const (
 	Object        // with the keys below it in the table, or with any if there are none
 	Entries       // an object whose members are named freely
 	Text
-	List // of strings
+	List  // of strings
+	Lists // an object whose members are named freely, each a List
 	Flag
 	Number // whole
 	Choice // of strings
@@ -99,6 +100,9 @@ var Keys = []Key{
 	{Path: "providers.<id>.config", Type: Object, field: func(h *Host) any { return &h.last().Config },
 		Doc: "Its own settings, such as `base_url`: see below. They hold when its models are listed and at each turn."},
 
+	{Path: "fallbacks", Type: Lists, Default: "{}", field: func(h *Host) any { return &h.Fallbacks },
+		Doc: "Models to ask, in turn, instead of one whose provider fails before it has answered: ids of `GET /v1/models`. `*` is for every model without an entry. See [upstreams](upstreams.md)."},
+
 	{Path: "tools", Type: List, Default: "[]", field: func(h *Host) any { return &h.Tools },
 		Doc: "Tools that run on the server, by name.", Effect: "None are built yet: a server starts only if the list is empty."},
 
@@ -179,6 +183,8 @@ func (k *Key) Expects() string {
 		return "a string"
 	case List:
 		return "a list of strings"
+	case Lists:
+		return "an object of lists of strings"
 	case Flag:
 		return "true or false"
 	case Number:

@@ -71,6 +71,11 @@ func (k *Key) set(h *Host, path string, raw []byte) *Error {
 		*field.(*string) = textOf(raw)
 	case List:
 		return k.list(field.(*[]string), path, raw)
+	case Lists:
+		if kind != codec.Object {
+			return k.wrongType(path, raw)
+		}
+		return k.lists(field.(*[]Fallback), path, raw)
 	case Flag:
 		if kind != codec.Bool {
 			return k.wrongType(path, raw)
@@ -163,6 +168,20 @@ func (k *Key) list(field *[]string, path string, raw []byte) *Error {
 		}
 		t, _ := s.Text()
 		all = append(all, t.String())
+	}
+	*field = all
+	return nil
+}
+
+func (k *Key) lists(field *[]Fallback, path string, raw []byte) *Error {
+	each := Key{Type: List}
+	var all []Fallback
+	for _, m := range membersOf(raw) {
+		f := Fallback{Model: m.name}
+		if err := each.list(&f.Others, join(path, m.name), m.raw); err != nil {
+			return err
+		}
+		all = append(all, f)
 	}
 	*field = all
 	return nil

@@ -46,7 +46,7 @@ var rules = []struct {
 	{`{"limit": {}}`, CodeUnknownKey, "limit", `unknown key "limit": did you mean "limits"?`},
 	{`{"Sampling": "ignore"}`, CodeUnknownKey, "Sampling", `did you mean "sampling"?`},
 	{`{"body_bytes": 1}`, CodeUnknownKey, "body_bytes", `did you mean "limits.bodyBytes"?`},
-	{`{"zzzzzz": 1}`, CodeUnknownKey, "zzzzzz", `known here are mcp, allowProtocolSkew, approval, provider, skills, debug, providers, tools, system, sampling, streamErrors, preflightMs, store, limits, telemetry`},
+	{`{"zzzzzz": 1}`, CodeUnknownKey, "zzzzzz", `known here are mcp, allowProtocolSkew, approval, provider, skills, debug, providers, fallbacks, tools, system, sampling, streamErrors, preflightMs, store, limits, telemetry`},
 	{`{"": 1}`, CodeUnknownKey, "", `unknown key ""`},
 	{`{"` + strings.Repeat("x", 5000) + `": 1}`, CodeUnknownKey, strings.Repeat("x", 5000), `…: known here are mcp`},
 
@@ -94,6 +94,11 @@ var rules = []struct {
 	{`{"providers": {"a.b": {"module": "vllm", "base_url": ""}}}`, CodeUnknownKey, "providers.a.b.base_url", `known here are module, config`},
 
 	// Ours.
+	// fallbacks.
+	{`{"fallbacks": ["a"]}`, CodeInvalidType, "fallbacks", "fallbacks: expected an object of lists of strings, got a list"},
+	{`{"fallbacks": {"m": "a"}}`, CodeInvalidType, "fallbacks.m", "fallbacks.m: expected a list of strings, got a string"},
+	{`{"fallbacks": {"m": ["a", {}]}}`, CodeInvalidType, "fallbacks.m[1]", "fallbacks.m[1]: expected a string, got an object"},
+
 	{`{"tools": "bash"}`, CodeInvalidType, "tools", "tools: expected a list of strings, got a string"},
 	{`{"tools": null}`, CodeInvalidType, "tools", "got null"},
 	{`{"system": "be nice"}`, CodeInvalidType, "system", "expected an object, got a string"},
@@ -250,6 +255,7 @@ const everything = `{
   "allowProtocolSkew": "yes",
   "skills": {"skills": ["a", "~/b"], "visibility": {"enabled": false}},
   "debug": {"rawLlmPayloads": true},
+  "fallbacks": {"b": ["c", "d"], "*": []},
   "tools": ["read_file"],
   "system": {"prompt": "", "client": "forward"},
   "sampling": "forward",
@@ -273,6 +279,7 @@ func TestEverything(t *testing.T) {
 		AllowProtocolSkew: true,
 		Skills:            Skills{Dirs: []string{"a", "~/b"}, Visibility: []byte(`{"enabled":false}`)},
 		Debug:             Debug{RawLLMPayloads: true},
+		Fallbacks:         []Fallback{{"b", []string{"c", "d"}}, {AnyModel, nil}},
 		Tools:             []string{"read_file"},
 		System:            System{Client: ClientForward},
 		Sampling:          SamplingForward,

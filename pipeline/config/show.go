@@ -79,14 +79,24 @@ func (k *Key) value(h *Host) []byte {
 		}
 		return codec.AppendString(nil, *p)
 	case *[]string:
-		dst := []byte{'['}
-		for i, s := range *p {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = codec.AppendString(dst, s)
+		return appendList(nil, *p)
+	case *[]Fallback:
+		dst := []byte{'{'}
+		for _, f := range *p {
+			dst = appendList(appendName(dst, f.Model), f.Others)
 		}
-		return append(dst, ']')
+		return append(dst, '}')
 	}
 	return nil
+}
+
+func appendList(dst []byte, list []string) []byte {
+	dst = append(dst, '[')
+	for i, s := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = codec.AppendString(dst, s)
+	}
+	return append(dst, ']')
 }

@@ -13,6 +13,8 @@ type Runner struct {
 	Round []pipeline.Stage
 	// ForwardSampling passes the client's settings on to the model (rulings 8).
 	ForwardSampling bool
+	// Failover asks the turn's fallbacks; nil asks nobody else.
+	Failover *Failover
 }
 
 // Run is the stream of the turn, whose Request halves must have passed. It is lazy: the exchange starts when it is ranged over.
@@ -36,5 +38,11 @@ func (r *Runner) Run(ctx context.Context, t *pipeline.Turn) pipeline.Stream {
 	if t.Prompt != nil {
 		round.Messages = append(t.History[:len(t.History):len(t.History)], *t.Prompt)
 	}
-	return pipeline.Chain(r.Round, t, t.Provider.Stream(ctx, round))
+	var src pipeline.Stream
+	if r.Failover != nil && len(t.Fallbacks) > 0 {
+		src = r.Failover.stream(ctx, t, round)
+	} else {
+		src = t.Provider.Stream(ctx, round)
+	}
+	return pipeline.Chain(r.Round, t, src)
 }

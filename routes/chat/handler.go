@@ -92,6 +92,7 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 		h.reject(ctx, t, err)
 		return
 	}
+	named(ctx, t)
 	ctx.Response.Header.SetContentType(codec.MediaTypeSSE)
 	ctx.Response.Header.Set("Cache-Control", "no-cache")
 	ctx.Response.Header.Set("X-Accel-Buffering", "no")
@@ -224,6 +225,7 @@ func (h *Handler) json(ctx *fasthttp.RequestCtx, t *pipeline.Turn, frames pipeli
 			h.reject(ctx, t, err)
 			return
 		}
+		named(ctx, t)
 		ctx.Response.Header.SetContentType("application/json")
 		ctx.Response.SetBodyRaw(frame) // the encoder has no further use for it
 		return
@@ -248,8 +250,24 @@ func (h *Handler) reject(ctx *fasthttp.RequestCtx, t *pipeline.Turn, err error) 
 	if kindOf(e).status >= 500 {
 		level = slog.LevelWarn
 	}
+	named(ctx, t)
 	h.Log.Log(ctx, level, "turn rejected", "turn", t.ID, "code", e.Code, "error", err)
 	writeError(ctx, e, h.Mask)
+}
+
+// named says in the header who has answered, or refused. It is known for good once there is a frame.
+func named(ctx *fasthttp.RequestCtx, t *pipeline.Turn) {
+	if name := t.Upstream(); name != "" {
+		ctx.Response.Header.Set("X-Amplifier-Upstream", strings.Map(visible, name))
+	}
+}
+
+// visible keeps what a field of a header may hold.
+func visible(r rune) rune {
+	if r < ' ' || r > '~' {
+		return '?'
+	}
+	return r
 }
 
 // gone closes the connection of a client that has left before there was an answer. One that still reads behind its half-closed

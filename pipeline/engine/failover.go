@@ -1,0 +1,248 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"amplifier-agent/pipeline"
+)
+
+const (
+	// failuresToRest is after how many failures in a row a provider rests, failureRest for how long.
+	failuresToRest = 3
+	failureRest    = 30 * time.Second
+	// maxRest bounds how long an upstream can keep itself from being asked by what it says.
+	maxRest = time.Hour
+	// failoverHold is how long a turn waits with its status while another provider could still be asked: after that the client gets
+	// its 200, and nobody else is asked any more.
+	failoverHold = 12 * time.Second
+	// lookEvery is how often the face looks meanwhile whether its client is still there.
+	lookEvery = 500 * time.Millisecond
+)
+
+// Failover asks another provider when one fails before it has answered (host config, fallbacks). It remembers who fails, and passes
+// them over for a while:
+//
+//   - a provider that failed failuresToRest times in a row, for failureRest; then one turn at a time tries it again;
+//   - a model that asked to be left alone (Retry-After, a plan's window), until then.
+//
+// Only failures of a passing kind count: those that are retried, and rate limits, whatever their window. What the upstream refuses
+// for good, another is not asked. Safe for concurrent use. The zero value is ready.
+type Failover struct {
+	Log *slog.Logger // nil logs nothing
+
+	mu    sync.Mutex
+	rests map[string]*rest // of providers by name, and of targets by <provider>/<model>
+}
+
+// rest is what is remembered of one that has failed.
+type rest struct {
+	failures int
+	until    time.Time
+	tried    bool            // a turn tries it again
+	why      *pipeline.Error // the last failure
+}
+
+// passing reports whether another provider may do better with what failed with e.
+func passing(e *pipeline.Error) bool {
+	return e.Origin == pipeline.OriginUpstream && (e.Retry || e.Code == pipeline.CodeRateLimit)
+}
+
+// stream is the round's stream at the first of the turn's targets that answers. The turn names that one from its first event on,
+// and from its first Idle.
+func (f *Failover) stream(ctx context.Context, t *pipeline.Turn, round *pipeline.Round) pipeline.Stream {
+	return func(yield func(*pipeline.Event, error) bool) {
+		list := append([]pipeline.Target{{Provider: t.Provider, Model: t.UpstreamID}}, t.Fallbacks...)
+		r := relay{ctx: ctx, yield: yield, held: time.Now().Add(failoverHold)}
+		var last *pipeline.Error
+		for i, target := range list {
+			if !f.take(target) {
+				continue
+			}
+			t.Provider, t.UpstreamID = target.Provider, target.Model
+			ask := *round
+			ask.Model = target.Model
+			if r.others = f.awake(list[i+1:]); r.others {
+				ask.Tries = 1 // another is quicker
+			}
+			err := f.ask(&r, target, &ask)
+			if err == nil {
+				return
+			}
+			if r.said || r.committed || ctx.Err() != nil || !passing(err) || !r.others {
+				yield(nil, err)
+				return
+			}
+			if f.Log != nil {
+				f.Log.Warn("a provider has failed before it answered: another is asked", "turn", t.ID, "upstream", t.Upstream(), "code", err.Code, "error", err)
+			}
+			last = err
+		}
+		if last == nil {
+			last = f.rested(list)
+		}
+		yield(nil, last)
+	}
+}
+
+// ask runs the stream at target, which was taken.
+func (f *Failover) ask(r *relay, target pipeline.Target, round *pipeline.Round) (err *pipeline.Error) {
+	defer func() { f.settle(target, err, r.said) }() // also if the consumer panics
+	return r.run(target.Provider.Stream(r.ctx, round))
+}
+
+// take reports whether target may be asked now. Whoever takes one settles it.
+func (f *Failover) take(target pipeline.Target) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	both := f.of(target)
+	for _, r := range both {
+		if now.Before(r.until) || r.tried {
+			return false
+		}
+	}
+	for _, r := range both {
+		r.tried = r.why != nil && r.failures >= failuresToRest
+	}
+	return true
+}
+
+// awake reports whether one of list does not rest.
+func (f *Failover) awake(list []pipeline.Target) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	return slices.ContainsFunc(list, func(t pipeline.Target) bool {
+		return !slices.ContainsFunc(f.of(t), func(r *rest) bool { return now.Before(r.until) || r.tried })
+	})
+}
+
+// of returns what is remembered of a target: of its provider, and of the model there.
+func (f *Failover) of(t pipeline.Target) (list []*rest) {
+	for _, key := range keys(t) {
+		if r := f.rests[key]; r != nil {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+func keys(t pipeline.Target) [2]string {
+	return [2]string{t.Provider.Name(), t.Provider.Name() + "/" + t.Model}
+}
+
+// settle notes how a target did: err is nil for one that answered, or that nobody waited for.
+func (f *Failover) settle(target pipeline.Target, err *pipeline.Error, said bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.of(target) {
+		r.tried = false
+	}
+	names := keys(target)
+	switch {
+	case err == nil && said:
+		for _, key := range names {
+			delete(f.rests, key)
+		}
+	case err == nil || said || !passing(err): // says nothing about whether it can be reached
+	case err.RetryAfter > 0:
+		f.at(names[1]).put(err, err.RetryAfter)
+	default:
+		r := f.at(names[0])
+		if r.failures++; r.failures >= failuresToRest {
+			r.put(err, failureRest)
+		}
+	}
+}
+
+func (f *Failover) at(key string) *rest {
+	if f.rests == nil {
+		f.rests = map[string]*rest{}
+	}
+	if f.rests[key] == nil {
+		f.rests[key] = new(rest)
+	}
+	return f.rests[key]
+}
+
+func (r *rest) put(why *pipeline.Error, d time.Duration) {
+	r.until, r.why = time.Now().Add(min(d, maxRest)), why
+}
+
+// rested is the error for a turn whose targets all rest: the failure of the one that is back first, and how long that takes.
+func (f *Failover) rested(list []pipeline.Target) *pipeline.Error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var first *rest
+	for _, t := range list {
+		for _, r := range f.of(t) {
+			if r.why != nil && (first == nil || r.until.Before(first.until)) {
+				first = r
+			}
+		}
+	}
+	if first == nil { // it is tried again at this moment, by another turn
+		return &pipeline.Error{Code: pipeline.CodeUpstream, Origin: pipeline.OriginUpstream, Retry: true, RetryAfter: time.Second, Message: "no upstream can be asked at the moment"}
+	}
+	e := *first.why
+	e.RetryAfter = max(time.Until(first.until), time.Second)
+	e.Message = "every upstream for this model rests after failures; the last one was: " + e.Message
+	return &e
+}
+
+// Resting are the providers and models that are passed over at the moment, for people.
+func (f *Failover) Resting() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	var list []string
+	for _, key := range slices.Sorted(maps.Keys(f.rests)) {
+		if now.Before(f.rests[key].until) {
+			list = append(list, key)
+		}
+	}
+	return list
+}
+
+// relay hands the events of one target after the other to the turn.
+type relay struct {
+	ctx       context.Context
+	yield     func(*pipeline.Event, error) bool
+	held      time.Time
+	others    bool // somebody else can still be asked
+	said      bool // something of an answer was handed over
+	committed bool // so was an Idle: the face may have settled for a status
+}
+
+// run hands over a stream and keeps its error.
+func (r *relay) run(in pipeline.Stream) *pipeline.Error {
+	for ev, err := range in {
+		if err != nil {
+			return pipeline.AsError(err)
+		}
+		switch ev.Kind {
+		case pipeline.Flush:
+		case pipeline.Idle:
+			if r.others && !r.said && !r.committed && time.Now().Before(r.held) {
+				ev.Kind = pipeline.Flush // which has the face look whether its client is there
+				if !r.yield(ev, nil) {
+					return nil
+				}
+				ev.Wake = min(ev.Wake, lookEvery)
+				continue
+			}
+			r.committed = true
+		default:
+			r.said = true
+		}
+		if !r.yield(ev, nil) {
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -162,7 +163,7 @@ func (t *Transport) Stream(ctx context.Context, call *Call, opt codec.LineOption
 		if err == nil || out.dead {
 			return
 		}
-		wait, again := t.again(err, try, time.Since(start))
+		wait, again := again(err, try, cmp.Or(call.Tries, t.tries), time.Since(start))
 		if !again || out.said {
 			out.keep = false
 			out.Fail(err)
@@ -191,6 +192,9 @@ func (t *Transport) exchange(ctx context.Context, call *Call, opt codec.LineOpti
 	}
 	done := false
 	defer func() { r.Close(done) }()
+	if t.recorder != nil {
+		defer r.record(t.recorder, call, opt.Skip)()
+	}
 	if r.Status != 200 {
 		out.refused = true
 		return refuse(r)

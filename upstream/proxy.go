@@ -60,9 +60,9 @@ func proxyFor(base *url.URL, addr string) (*proxy, error) {
 // dialer connects to the gateway, or to the proxy on the way to it.
 func (t *Transport) dialer(ctx context.Context) (net.Conn, error) {
 	if t.proxy == nil {
-		return t.dial.DialContext(ctx, "tcp", t.addr)
+		return t.dial(ctx, "tcp", t.addr)
 	}
-	c, err := t.dial.DialContext(ctx, "tcp", t.proxy.addr)
+	c, err := t.dial(ctx, "tcp", t.proxy.addr)
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}

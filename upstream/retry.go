@@ -21,10 +21,10 @@ const (
 	pauseVariance = 0.5
 )
 
-// again decides whether to ask once more after err, the try-th, took spent since the first; and after which pause.
-func (t *Transport) again(err error, try int, spent time.Duration) (pause time.Duration, ok bool) {
+// again decides whether to ask once more after err, the try-th of tries, took spent since the first; and after which pause.
+func again(err error, try, tries int, spent time.Duration) (pause time.Duration, ok bool) {
 	e := pipeline.AsError(err)
-	if !e.Retry || e.Origin != pipeline.OriginUpstream || try >= t.tries {
+	if !e.Retry || e.Origin != pipeline.OriginUpstream || try >= tries {
 		return 0, false
 	}
 	pause = firstPause << (try - 1)

@@ -141,11 +141,10 @@ func TestRetryEnds(t *testing.T) {
 }
 
 func TestAgain(t *testing.T) {
-	tr := &Transport{tries: DefaultTries}
 	passing := &pipeline.Error{Origin: pipeline.OriginUpstream, Retry: true}
 	for try, want := range map[int]time.Duration{1: firstPause, 2: 2 * firstPause} {
 		for range 100 {
-			if d, ok := tr.again(passing, try, 0); !ok || d < want/2 || d > want*3/2 {
+			if d, ok := again(passing, try, DefaultTries, 0); !ok || d < want/2 || d > want*3/2 {
 				t.Fatalf("try %d: %v, %v", try, d, ok)
 			}
 		}
@@ -161,7 +160,7 @@ func TestAgain(t *testing.T) {
 		"for good":       {&pipeline.Error{Origin: pipeline.OriginUpstream}, 1, 0},
 		"wants too much": {&pipeline.Error{Origin: pipeline.OriginUpstream, Retry: true, RetryAfter: maxHonoured + 1}, 1, 0},
 	} {
-		if d, ok := tr.again(row.err, row.try, row.spent); ok {
+		if d, ok := again(row.err, row.try, DefaultTries, row.spent); ok {
 			t.Errorf("%s: asked again after %v", name, d)
 		}
 	}

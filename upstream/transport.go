@@ -37,8 +37,13 @@ type Transport struct {
 	idle  time.Duration
 	tries int
 	pool  pool
-	dial  net.Dialer
+	dial  Dialer
+
+	recorder Recorder // nil records nothing
 }
+
+// Dialer connects to a gateway, whose address is its host and port.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // TransportConfig configures a Transport.
 type TransportConfig struct {
@@ -46,6 +51,9 @@ type TransportConfig struct {
 	Idle    time.Duration // longest silence; 0 means DefaultIdle, negative none
 	Tries   int           // of a turn; 0 means DefaultTries
 	CAFile  string        // certificates, in PEM form, to trust beside those of the system
+	Dial    Dialer        // connects, also where the environment names a proxy; nil means TCP
+	// Recorder sees each exchange of Stream; nil records nothing.
+	Recorder Recorder
 }
 
 // NewTransport returns a Transport for the gateway at c.BaseURL, an http or https URL whose path is put before that of each
@@ -58,7 +66,7 @@ func NewTransport(c TransportConfig) (*Transport, error) {
 	if u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("base URL %q: an http:// or https:// URL is needed", u.Redacted())
 	}
-	t := &Transport{base: u, idle: max(c.Idle, 0), dial: net.Dialer{KeepAlive: 30 * time.Second}}
+	t := &Transport{base: u, idle: max(c.Idle, 0), dial: c.Dial, recorder: c.Recorder}
 	if c.Idle == 0 {
 		t.idle = DefaultIdle
 	}
@@ -75,8 +83,11 @@ func NewTransport(c TransportConfig) (*Transport, error) {
 			return nil, err
 		}
 	}
-	if t.proxy, err = proxyFor(u, t.addr); err != nil {
-		return nil, err
+	if t.dial == nil {
+		t.dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
+		if t.proxy, err = proxyFor(u, t.addr); err != nil {
+			return nil, err
+		}
 	}
 	t.path = strings.TrimSuffix(u.EscapedPath(), "/")
 	if t.proxy != nil {
@@ -99,6 +110,8 @@ type Call struct {
 	Body   []byte
 	// Silence is when the watcher first hears of silence; 0 means a default.
 	Silence time.Duration
+	Tries   int    // of Stream; 0 means the Transport's
+	Model   string // that is asked, for recordings
 }
 
 // Open sends call and returns as soon as the header of the answer is there. All waiting is reported to w. The end of ctx closes

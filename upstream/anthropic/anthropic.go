@@ -31,14 +31,16 @@ type Config struct {
 	BaseURL   string // the API's root, with or without the /v1 that its paths begin with
 	Key       string
 	UserAgent string
-	Version   string        // of the API: the field anthropic-version
-	MaxTokens int           // of an answer whose request has no wish; the API insists on a number
-	Idle      time.Duration // longest silence, see upstream.TransportConfig
-	Tries     int           // of a turn, see upstream.TransportConfig
-	CAFile    string        // see upstream.TransportConfig
-	MaxLine   int           // bytes; 0 means upstream.DefaultMaxLine
-	Log       *slog.Logger  // nil logs nothing
-	Mask      *secret.Mask  // learns the key, and takes what it knows out of errors; nil means one of its own
+	Version   string            // of the API: the field anthropic-version
+	MaxTokens int               // of an answer whose request has no wish; the API insists on a number
+	Idle      time.Duration     // longest silence, see upstream.TransportConfig
+	Tries     int               // of a turn, see upstream.TransportConfig
+	CAFile    string            // see upstream.TransportConfig
+	Dial      upstream.Dialer   // see upstream.TransportConfig
+	Recorder  upstream.Recorder // see upstream.TransportConfig
+	MaxLine   int               // bytes; 0 means upstream.DefaultMaxLine
+	Log       *slog.Logger      // nil logs nothing
+	Mask      *secret.Mask      // learns the key, and takes what it knows out of errors; nil means one of its own
 }
 
 // Provider implements pipeline.Provider. Close it to give up its idle connections.
@@ -63,7 +65,7 @@ func New(c Config) (*Provider, error) {
 		c.BaseURL = DefaultBaseURL
 	}
 	c.BaseURL = strings.TrimSuffix(strings.TrimRight(c.BaseURL, "/"), "/v1")
-	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: c.BaseURL, Idle: c.Idle, Tries: c.Tries, CAFile: c.CAFile})
+	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: c.BaseURL, Idle: c.Idle, Tries: c.Tries, CAFile: c.CAFile, Dial: c.Dial, Recorder: c.Recorder})
 	if err != nil {
 		return nil, fmt.Errorf("%w (set ANTHROPIC_BASE_URL)", err)
 	}
@@ -118,6 +120,8 @@ func (p *Provider) Stream(ctx context.Context, r *pipeline.Round) pipeline.Strea
 			Header:  p.header,
 			Body:    p.appendRequest(nil, r),
 			Silence: r.Silence,
+			Tries:   r.Tries,
+			Model:   r.Model,
 		}
 		p.t.Stream(ctx, call, p.lines, func() upstream.Decoder { return NewDecoder(p.mask) }, upstream.NewEmitter(yield), p.refusal)
 	}

@@ -37,12 +37,14 @@ type Config struct {
 	MaxTokens int // of an answer, where the client has no wish; 0 leaves it to the upstream
 	// Reasoning is the name of the member in which an assistant message replays reasoning; "" means the preset's.
 	Reasoning string
-	Idle      time.Duration // longest silence, see upstream.TransportConfig
-	Tries     int           // of a turn, see upstream.TransportConfig
-	CAFile    string        // see upstream.TransportConfig
-	MaxLine   int           // bytes; 0 means upstream.DefaultMaxLine
-	Log       *slog.Logger  // nil logs nothing
-	Mask      *secret.Mask  // learns the key, and takes what it knows out of errors; nil means one of its own
+	Idle      time.Duration     // longest silence, see upstream.TransportConfig
+	Tries     int               // of a turn, see upstream.TransportConfig
+	CAFile    string            // see upstream.TransportConfig
+	Dial      upstream.Dialer   // see upstream.TransportConfig
+	Recorder  upstream.Recorder // see upstream.TransportConfig
+	MaxLine   int               // bytes; 0 means upstream.DefaultMaxLine
+	Log       *slog.Logger      // nil logs nothing
+	Mask      *secret.Mask      // learns the key, and takes what it knows out of errors; nil means one of its own
 	// Models are what is served if the upstream does not list it; it is not asked then.
 	Models []string
 }
@@ -76,7 +78,7 @@ func New(c Config) (*Provider, error) {
 	}
 	query := base.RawQuery
 	base.RawQuery, base.Fragment = "", ""
-	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: base.String(), Idle: c.Idle, Tries: c.Tries, CAFile: c.CAFile})
+	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: base.String(), Idle: c.Idle, Tries: c.Tries, CAFile: c.CAFile, Dial: c.Dial, Recorder: c.Recorder})
 	if err != nil {
 		return nil, err
 	}
@@ -192,6 +194,8 @@ func (p *Provider) Stream(ctx context.Context, r *pipeline.Round) pipeline.Strea
 			Header:  p.roundHeader(r),
 			Body:    p.appendRequest(nil, r),
 			Silence: r.Silence,
+			Tries:   r.Tries,
+			Model:   r.Model,
 		}
 		begin := func() upstream.Decoder { return NewDecoder(p.mask) }
 		p.t.Stream(ctx, call, codec.LineOptions{MaxBytes: p.cfg.MaxLine}, begin, upstream.NewEmitter(yield), p.refusal)

@@ -48,12 +48,14 @@ type Config struct {
 	MaxTokens int
 	// WorkingDir is told to the gateway as the project's directory; "" tells it nothing.
 	WorkingDir string
-	Idle       time.Duration // longest silence, see upstream.TransportConfig
-	Tries      int           // of a turn, see upstream.TransportConfig
-	CAFile     string        // see upstream.TransportConfig
-	MaxLine    int           // bytes; 0 means upstream.DefaultMaxLine
-	Log        *slog.Logger  // nil logs nothing
-	Mask       *secret.Mask  // learns the key, and takes what it knows out of errors; nil means one of its own
+	Idle       time.Duration     // longest silence, see upstream.TransportConfig
+	Tries      int               // of a turn, see upstream.TransportConfig
+	CAFile     string            // see upstream.TransportConfig
+	Dial       upstream.Dialer   // see upstream.TransportConfig
+	Recorder   upstream.Recorder // see upstream.TransportConfig
+	MaxLine    int               // bytes; 0 means upstream.DefaultMaxLine
+	Log        *slog.Logger      // nil logs nothing
+	Mask       *secret.Mask      // learns the key, and takes what it knows out of errors; nil means one of its own
 }
 
 // Provider implements pipeline.Provider. Close it to give up its idle connections.
@@ -76,7 +78,7 @@ func New(c Config) (*Provider, error) {
 	if c.BaseURL == "" {
 		c.BaseURL = DefaultBaseURL
 	}
-	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: c.BaseURL, Idle: c.Idle, Tries: c.Tries, CAFile: c.CAFile})
+	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: c.BaseURL, Idle: c.Idle, Tries: c.Tries, CAFile: c.CAFile, Dial: c.Dial, Recorder: c.Recorder})
 	if err != nil {
 		return nil, fmt.Errorf("%w (set COMMANDCODE_BASE_URL)", err)
 	}
@@ -165,6 +167,8 @@ func (p *Provider) Stream(ctx context.Context, r *pipeline.Round) pipeline.Strea
 			Header:  append(p.header[:len(p.header):len(p.header)], [2]string{"x-session-id", sessionID(r.Conversation)}),
 			Body:    p.appendRequest(nil, r, time.Now()),
 			Silence: r.Silence,
+			Tries:   r.Tries,
+			Model:   r.Model,
 		}
 		p.t.Stream(ctx, call, p.lines, func() upstream.Decoder { return NewDecoder(p.mask) }, upstream.NewEmitter(yield), p.refusal)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,7 @@ type serveOptions struct {
 	logLevel  string
 	stream    chat.StreamDefault
 	demo      bool
+	record    string   // absolute path of the folder for recordings, "" for none
 	hosts     []string // host names that are ours, beside those of the address
 	origins   []string // whose pages may use the server
 	home      string   // where state is kept
@@ -60,6 +62,7 @@ func (f *serveFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.modelID, "model-id", defaultModel, "model label of every response ($"+envPrefix+"MODEL_ID)")
 	fs.StringVar(&f.config, "config", "", "host config file; it must exist ($"+envPrefix+"CONFIG_PATH)")
 	fs.StringVar(&f.logLevel, "log-level", "info", "debug, info, warning, error or critical ($"+envPrefix+"LOG_LEVEL)")
+	fs.StringVar(&f.record, "record", "", "folder to record exchanges with upstreams in, for reports and the replay provider ($"+envPrefix+"RECORD)")
 	fs.BoolVar(&f.demo, "demo", false, "use the built-in gateway simulator as the upstream: no key, no network")
 }
 
@@ -113,6 +116,12 @@ func (f *serveFlags) resolve(c *cobra.Command, env func(string) string) (o serve
 	}
 	if o.config, err = config.File(pick("config", f.config, "", envPrefix+"CONFIG_PATH", "AMPLIFIER_AGENT_CONFIG")); err != nil {
 		return o, err
+	}
+	if set("record") && strings.TrimSpace(f.record) == "" {
+		return o, errors.New("--record names no folder: leave it out to record nothing")
+	}
+	if o.record = strings.TrimSpace(pick("record", f.record, "", envPrefix+"RECORD")); o.record != "" && !filepath.IsAbs(o.record) {
+		o.record = filepath.Join(o.cwd, o.record)
 	}
 	o.stream = chat.StreamDefault(pick("", "", string(chat.StreamAuto), envPrefix+"STREAM_DEFAULT"))
 	switch o.stream {

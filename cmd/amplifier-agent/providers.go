@@ -22,6 +22,7 @@ import (
 	"amplifier-agent/upstream/anthropic"
 	"amplifier-agent/upstream/chatcompletions"
 	"amplifier-agent/upstream/commandcode"
+	"amplifier-agent/upstream/recording"
 	"amplifier-agent/upstream/replay"
 	"amplifier-agent/upstream/simulator"
 )
@@ -42,6 +43,8 @@ type sources struct {
 	own  string // key of this server's clients, which is no provider's
 	log  *slog.Logger
 	mask *secret.Mask // learns each credential
+
+	records *recording.Folder // takes down exchanges; nil takes down none
 
 	warned map[string]bool // what was said of credentials
 }
@@ -286,14 +289,23 @@ func openCommandCode(s *sources, u *upstreams, id string, cfg []byte) (pipeline.
 			return nil, fmt.Errorf("start the simulator: %w", err)
 		}
 		u.closer = append(u.closer, func() { _ = sim.Close() })
-		cc.BaseURL, cc.Key, cc.Surface = sim.URL(), "demo", commandcode.SurfaceGenerate
+		cc.BaseURL, cc.Key, cc.Surface = sim.URL(), "key-of-the-demo", commandcode.SurfaceGenerate
 	}
+	cc.Recorder = s.recorder(id, commandcode.Name, cmp.Or(cc.Surface, commandcode.SurfaceGenerate))
 	p, err := commandcode.New(cc)
 	if err != nil {
 		return nil, err
 	}
 	u.closer = append(u.closer, p.Close)
 	return p, nil
+}
+
+// recorder records a provider's exchanges, if any are.
+func (s *sources) recorder(id, module, surface string) upstream.Recorder {
+	if s.records == nil {
+		return nil
+	}
+	return s.records.Recorder(recording.Source{Provider: id, Module: module, Surface: surface})
 }
 
 // file is a path of the host config, which is relative to that; "" stays "".
@@ -320,7 +332,7 @@ func openAnthropic(s *sources, u *upstreams, id string, cfg []byte) (pipeline.Pr
 		return nil, err
 	}
 	p, err := anthropic.New(anthropic.Config{
-		ID: id, BaseURL: cmp.Or(c.BaseURL, s.env("ANTHROPIC_BASE_URL")), Key: cred.Key, Version: c.Version, MaxTokens: c.MaxTokens, CAFile: s.file(c.CAFile),
+		ID: id, BaseURL: cmp.Or(c.BaseURL, s.env("ANTHROPIC_BASE_URL")), Key: cred.Key, Version: c.Version, MaxTokens: c.MaxTokens, CAFile: s.file(c.CAFile), Recorder: s.recorder(id, anthropic.Name, ""),
 		UserAgent: userAgent(), Idle: idle(s.host.Limits.Idle), Tries: s.host.Limits.Tries, MaxLine: s.host.Limits.LineBytes, Log: s.log, Mask: s.mask,
 	})
 	if err != nil {
@@ -356,7 +368,7 @@ func openPreset(name string) module {
 		}
 		p, err := chatcompletions.New(chatcompletions.Config{
 			ID: id, Preset: name, BaseURL: cred.Endpoint, Key: cred.Key, Header: header, MaxTokens: c.MaxTokens, Models: c.Models, Reasoning: c.Reasoning,
-			CAFile: s.file(c.CAFile), UserAgent: userAgent(), Idle: idle(s.host.Limits.Idle), Tries: s.host.Limits.Tries, MaxLine: s.host.Limits.LineBytes, Log: s.log, Mask: s.mask,
+			CAFile: s.file(c.CAFile), Recorder: s.recorder(id, name, ""), UserAgent: userAgent(), Idle: idle(s.host.Limits.Idle), Tries: s.host.Limits.Tries, MaxLine: s.host.Limits.LineBytes, Log: s.log, Mask: s.mask,
 		})
 		if err != nil {
 			return nil, err
@@ -412,7 +424,7 @@ func openReplay(s *sources, _ *upstreams, id string, cfg []byte) (pipeline.Provi
 	if _, err := os.ReadDir(c.Dir); err != nil {
 		return nil, fmt.Errorf("recordings: %w", err)
 	}
-	return replay.New(replay.Config{ID: id, Files: os.DirFS(c.Dir), MaxLine: s.host.Limits.LineBytes}), nil
+	return replay.New(replay.Config{ID: id, Files: os.DirFS(c.Dir), MaxLine: s.host.Limits.LineBytes, Log: s.log}), nil
 }
 
 // broken is a provider that could not be made.

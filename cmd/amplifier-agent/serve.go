@@ -94,7 +94,7 @@ func withServer(ctx context.Context, o serveOptions, stderr io.Writer, publish b
 	if publish {
 		settings, credentials := o.variables(getenv)
 		published, err := lifecycle.Publish(o.home, state(o, ln, p.up.summary()), lifecycle.Launch{
-			Face: faceChat, ModelID: o.modelID, LogLevel: o.logLevel, Demo: o.demo,
+			Face: faceChat, ModelID: o.modelID, LogLevel: o.logLevel, Demo: o.demo, Record: o.record,
 			DrainSeconds: p.host.Limits.Drain.Seconds(), Settings: settings, Credentials: credentials,
 		})
 		if err != nil {
@@ -200,6 +200,9 @@ func banner(w io.Writer, addr, url string, o serveOptions) {
 	}
 	fmt.Fprintf(w, "amplifier-agent chat-completions listening on http://%s\n  API key:   %s\n  Model:     %s\n  Workspace: %s\n  Config:    %s\n%s",
 		addr, key, o.modelID, workspace, config, upstream)
+	if o.record != "" {
+		fmt.Fprintf(w, "  Recording: %s (keys are masked and requests' texts left out; answers are kept as they come: read before you share)\n", o.record)
+	}
 	if o.key == defaultKey && !o.noAuth {
 		fmt.Fprintln(w, "  (the default API key is public knowledge: set --api-key if others can reach this machine's loopback)")
 	}

@@ -27,6 +27,7 @@ import (
 	"amplifier-agent/routes/ops"
 	"amplifier-agent/stages"
 	"amplifier-agent/upstream"
+	"amplifier-agent/upstream/recording"
 )
 
 // parts is what a server is made of.
@@ -60,7 +61,13 @@ func assemble(ctx context.Context, o serveOptions, log *slog.Logger, mask *secre
 	if err := ignored(host, log); err != nil {
 		return nil, err
 	}
-	up, err := openUpstreams(ctx, sources{host: host, demo: o.demo, env: getenv, home: o.home, own: o.key, log: log, mask: mask})
+	var records *recording.Folder
+	if o.record != "" {
+		if records, err = recording.NewFolder(o.record, mask, log); err != nil {
+			return nil, err
+		}
+	}
+	up, err := openUpstreams(ctx, sources{host: host, demo: o.demo, env: getenv, home: o.home, own: o.key, records: records, log: log, mask: mask})
 	if err != nil {
 		return nil, err
 	}

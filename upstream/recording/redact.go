@@ -67,7 +67,7 @@ func (r *redaction) value(s *codec.Scanner, name string, hidden bool) {
 	case codec.String:
 		t, _ := s.Text()
 		text := t.String()
-		if hidden || len(text) > maxTellingBytes || !slices.Contains(telling, name) {
+		if text != "" && (hidden || len(text) > maxTellingBytes || !slices.Contains(telling, name)) {
 			text = fmt.Sprintf("[%d bytes]", len(text))
 		}
 		r.dst = codec.AppendString(r.dst, r.mask(text))

@@ -31,7 +31,7 @@ type Published struct {
 
 // Publish writes the files of this process, which serves as s says and was started as l says. What both say of the process (PID,
 // executable and so on), the values of its variables and what l repeats of s are filled in here; l needs Face, ModelID, LogLevel, Demo,
-// DrainSeconds, Settings and Credentials.
+// Record, DrainSeconds, Settings and Credentials.
 //
 // The files are serve.json's, or those of the port if serve.json belongs to another server that is alive (rulings 6); a stale or
 // corrupt file is replaced, a live server's never touched. Nothing is ever readable by others: any failure is an error.

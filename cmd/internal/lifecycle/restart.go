@@ -137,7 +137,7 @@ func (l *Launch) args() []string {
 	}
 	args := []string{"serve", face, "--bind=" + l.Bind, "--port=" + strconv.Itoa(l.Port)}
 	for _, flag := range []struct{ name, value string }{
-		{"workspace", l.Workspace}, {"config", l.Config}, {"model-id", l.ModelID}, {"log-level", l.LogLevel},
+		{"workspace", l.Workspace}, {"config", l.Config}, {"model-id", l.ModelID}, {"log-level", l.LogLevel}, {"record", l.Record},
 	} {
 		if flag.value != "" {
 			args = append(args, "--"+flag.name+"="+flag.value)

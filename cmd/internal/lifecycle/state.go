@@ -57,8 +57,9 @@ type Launch struct {
 	Workspace     string            `json:"workspace"`
 	Config        string            `json:"config"` // empty for none
 	Demo          bool              `json:"demo"`
-	DrainSeconds  float64           `json:"drain_seconds"` // running answers may take as long to end
-	Env           map[string]string `json:"env"`           // AMPLIFIER_AGENT_* of the server, without the key and the home, and Settings
+	Record        string            `json:"record,omitempty"` // folder, absolute
+	DrainSeconds  float64           `json:"drain_seconds"`    // running answers may take as long to end
+	Env           map[string]string `json:"env"`              // AMPLIFIER_AGENT_* of the server, without the key and the home, and Settings
 	Settings      []string          `json:"settings,omitempty"`
 	Credentials   []string          `json:"credentials,omitempty"` // to Publish those that there may be, in the file those that were set
 }

@@ -54,6 +54,7 @@ var layers = []struct {
 	{"pipeline", []string{"codec"}, "types and contracts: no I/O, no HTTP, no provider"},
 	{"stages", []string{"codec", "pipeline"}, "a stage that needs more declares an interface of its own"},
 	{"upstream/simulator", []string{"codec"}, "it must not share the mistakes of the client that it checks"},
+	{"upstream/recording", []string{"codec", "pipeline/atomicfile", "pipeline/secret", "upstream"}, "recordings are files; it knows no provider"},
 	{"upstream", []string{"codec", "pipeline", "pipeline/secret"}, "providers know neither stages nor faces"},
 	{"routes", []string{"codec", "pipeline", "pipeline/engine", "pipeline/session", "pipeline/catalog", "pipeline/config", "pipeline/metrics"}, "faces know neither stages nor providers"},
 }

@@ -83,6 +83,7 @@ func play(role string) error {
 		flags.StringVar(&l.ModelID, "model-id", "", "")
 		flags.StringVar(&l.LogLevel, "log-level", "", "")
 		flags.BoolVar(&l.Demo, "demo", false, "")
+		flags.StringVar(&l.Record, "record", "", "")
 		config := flags.String("config", "", "")
 		if err := flags.Parse(os.Args[3:]); err != nil {
 			return err

@@ -53,7 +53,7 @@ func TestRestart(t *testing.T) {
 
 	config := filepath.Join(t.TempDir(), "c.json")
 	a := serve(t, home, "serve", []string{"AMPLIFIER_AGENT_HTTP_STREAM_DEFAULT=json", "COLOUR=blue", testSetting + "=a=b"},
-		"--workspace=tmp-work-space", "--model-id=-my label-", "--log-level=debug", "--config="+config, "--demo")
+		"--workspace=tmp-work-space", "--model-id=-my label-", "--log-level=debug", "--config="+config, "--demo", "--record=/tapes")
 	old := mustState(t, a.file)
 	oldLaunch := readLaunch(filepath.Join(home, "state", "launch.json"), a.pid)
 	got := command(t, Restart, o)
@@ -74,7 +74,7 @@ func TestRestart(t *testing.T) {
 	if a, b := text(t, launch), text(t, oldLaunch); a != b {
 		t.Errorf("launch %s\n was %s", a, b)
 	}
-	if launch.ModelID != "-my label-" || launch.LogLevel != "debug" || launch.Config != config || !launch.Demo || launch.Face != "chat-completions" || launch.Env["AMPLIFIER_AGENT_HTTP_STREAM_DEFAULT"] != "json" || launch.Env[testSetting] != "a=b" {
+	if launch.ModelID != "-my label-" || launch.LogLevel != "debug" || launch.Config != config || !launch.Demo || launch.Record != "/tapes" || launch.Face != "chat-completions" || launch.Env["AMPLIFIER_AGENT_HTTP_STREAM_DEFAULT"] != "json" || launch.Env[testSetting] != "a=b" {
 		t.Errorf("launch %s", text(t, launch))
 	}
 	if strings.Contains(text(t, launch), testKey) {

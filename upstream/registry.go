@@ -26,37 +26,62 @@ type Registry struct {
 	byID map[string]int // also <provider>/<id> of each
 }
 
-// Enumerate asks all providers at once for their models. A provider that fails or lists nothing is logged and skipped; the
-// error, which tells what each failed with, comes only if none is left. If two serve one id, the first keeps it bare and the
-// others serve it as <provider>/<id>, which is accepted for each (rulings 12).
-func Enumerate(ctx context.Context, log *slog.Logger, providers ...pipeline.Provider) (*Registry, error) {
-	lists := make([][]pipeline.Model, len(providers))
-	errs := make([]error, len(providers))
+// Listing is what a provider said when it was asked for its models.
+type Listing struct {
+	Provider pipeline.Provider
+	Models   []pipeline.Model
+	Err      error // nil with no models means that it has none
+}
+
+// List asks all providers at once for their models, each for as long as it may take.
+func List(ctx context.Context, providers ...pipeline.Provider) []Listing {
+	lists := make([]Listing, len(providers))
 	var g errgroup.Group
 	for i, p := range providers {
 		g.Go(func() error {
 			ctx, cancel := context.WithTimeoutCause(ctx, enumerateTimeout, fmt.Errorf("no answer within %s", enumerateTimeout))
 			defer cancel()
-			lists[i], errs[i] = p.Models(ctx)
+			models, err := p.Models(ctx)
+			lists[i] = Listing{p, models, err}
 			return nil
 		})
 	}
-	_ = g.Wait() // the functions report through errs
+	_ = g.Wait() // the functions report through lists
+	return lists
+}
+
+// Register makes a registry of what providers have listed, which may be nothing. If two serve one id, the first keeps it bare and
+// the others serve it as <provider>/<id>, which is accepted for each (rulings 12).
+func Register(lists []Listing) *Registry {
 	r := &Registry{byID: map[string]int{}}
-	for i, p := range providers {
-		switch {
-		case errs[i] != nil:
-			errs[i] = fmt.Errorf("%s: %w", p.Name(), errs[i])
-			log.Error("provider skipped: it cannot list its models", "provider", p.Name(), "error", errs[i])
-		case len(lists[i]) == 0:
-			errs[i] = fmt.Errorf("%s: it lists no models", p.Name())
-			log.Warn("provider skipped: it lists no models", "provider", p.Name())
-		default:
-			for _, m := range lists[i] {
-				r.add(p, m)
-			}
+	for _, l := range lists {
+		if l.Err != nil {
+			continue
+		}
+		for _, m := range l.Models {
+			r.add(l.Provider, m)
 		}
 	}
+	return r
+}
+
+// Enumerate is List and then Register. A provider that fails or lists nothing is logged and skipped; the error, which tells what
+// each failed with, comes only if none is left.
+func Enumerate(ctx context.Context, log *slog.Logger, providers ...pipeline.Provider) (*Registry, error) {
+	lists := List(ctx, providers...)
+	var errs []error
+	for _, l := range lists {
+		switch name := l.Provider.Name(); {
+		case l.Err != nil:
+			err := fmt.Errorf("%s: %w", name, l.Err)
+			errs = append(errs, err)
+			log.Error("provider skipped: it cannot list its models", "provider", name, "error", err)
+		case len(l.Models) == 0:
+			errs = append(errs, fmt.Errorf("%s: it lists no models", name))
+			log.Warn("provider skipped: it lists no models", "provider", name)
+		}
+	}
+	r := Register(lists)
 	if len(r.list) == 0 {
 		return nil, errors.Join(append(errs, ErrNoModels)...)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -27,21 +29,26 @@ func authCommand() *cobra.Command {
 }
 
 func authSetCommand() *cobra.Command {
-	var endpoint, host string
+	var endpoint, host, file string
 	c := &cobra.Command{
 		Use:   "set PROVIDER [KEY]",
 		Short: "Keep the key of a provider",
-		Long: "Keep the key of a provider. Without KEY it is read from stdin, where neither the shell's history nor the list of processes has it.\n" +
+		Long: "Keep the key of a provider: of a kind of provider, for all that have none of their own, or of one that the host config names.\n" +
+			"Without KEY it is read from stdin, where neither the shell's history nor the list of processes has it.\n" +
 			"An endpoint can be set without a key: then an empty one leaves the key that is there.",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
-			module, key, address := args[0], "", secret.CleanKey(endpoint)
+			id, key, address := args[0], "", secret.CleanKey(endpoint)
 			if address == "" {
 				address = secret.CleanKey(host)
 			}
-			needsKey, err := config.CheckCredentialModule(module)
+			conf, confErr := config.Load(hostConfigPath(getenv, file))
+			if confErr != nil {
+				conf = config.Default() // it is not needed for a module
+			}
+			module, needsKey, err := config.CredentialModule(id, conf.Providers)
 			if err != nil {
-				return err
+				return cmp.Or(confErr, err)
 			}
 			home, err := config.Home(getenv)
 			if err != nil {
@@ -51,27 +58,29 @@ func authSetCommand() *cobra.Command {
 			case len(args) == 2:
 				key = args[1]
 			case needsKey || address == "":
-				if key, err = readKey(c.Context(), c.InOrStdin(), c.ErrOrStderr(), "Key for "+module+": "); err != nil {
+				if key, err = readKey(c.Context(), c.InOrStdin(), c.ErrOrStderr(), "Key for "+id+": "); err != nil {
 					return err
 				}
 			}
-			if err := config.SetCredential(home, module, key, address); err != nil {
+			if err := config.SetCredential(home, id, module, key, address); err != nil {
 				return failed(err)
 			}
-			if err := printLine(c.OutOrStdout(), module+": written to "+config.CredentialFile(home)); err != nil {
+			if err := printLine(c.OutOrStdout(), id+": written to "+config.CredentialFile(home)); err != nil {
 				return err
 			}
-			return stillFrom(c.ErrOrStderr(), module, home, config.SourceEnv)
+			return stillFrom(c.ErrOrStderr(), id, conf, home, config.SourceConfig, config.SourceEnv)
 		},
 	}
 	c.Flags().StringVar(&endpoint, "endpoint", "", "base URL of providers that have one of their own (azure-openai, ollama)")
 	c.Flags().StringVar(&host, "host", "", "the same, as Ollama calls it")
+	c.Flags().StringVar(&file, "config", "", configFlagUsage)
 	c.MarkFlagsMutuallyExclusive("endpoint", "host")
 	return c
 }
 
 func authRemoveCommand() *cobra.Command {
-	return &cobra.Command{
+	var file string
+	c := &cobra.Command{
 		Use:   "remove PROVIDER",
 		Short: "Forget the key and endpoint of a provider",
 		Args:  cobra.ExactArgs(1),
@@ -90,20 +99,23 @@ func authRemoveCommand() *cobra.Command {
 			if err := printLine(c.OutOrStdout(), args[0]+": removed from "+config.CredentialFile(home)); err != nil {
 				return err
 			}
-			return stillFrom(c.ErrOrStderr(), args[0], home, config.SourceEnv, config.SourceFile)
+			conf, err := config.Load(hostConfigPath(getenv, file))
+			if err != nil {
+				conf = config.Default() // it is only for the note
+			}
+			return stillFrom(c.ErrOrStderr(), args[0], conf, home, config.SourceConfig, config.SourceEnv, config.SourceFile)
 		},
 	}
+	c.Flags().StringVar(&file, "config", "", configFlagUsage)
+	return c
 }
 
-// stillFrom says that a credential comes from somewhere else than credentials.json, whose change then does not show.
-func stillFrom(w io.Writer, module, home string, sources ...config.Source) error {
-	c, err := config.Resolve(module, getenv, home, userHome())
-	if err != nil {
-		return nil // there is none, or the module is not ours
-	}
-	for _, s := range sources {
-		if c.Source == s {
-			return printLine(w, "note: "+module+" takes its credentials from "+origin(c))
+// stillFrom says that a credential comes from somewhere else than the entry of credentials.json that was changed, which then does not
+// show.
+func stillFrom(w io.Writer, id string, conf *config.Host, home string, sources ...config.Source) error {
+	for _, c := range config.ResolveAll(getenv, home, userHome(), conf.Providers).List {
+		if c.ID == id && slices.Contains(sources, c.Source) {
+			return printLine(w, "note: "+id+" takes its credentials from "+origin(c))
 		}
 	}
 	return nil
@@ -121,9 +133,14 @@ func userHome() string {
 // origin is where a credential comes from, in words.
 func origin(c config.Credential) string {
 	switch c.Source {
+	case config.SourceConfig:
+		return "the host config"
 	case config.SourceEnv:
 		return "$" + c.Variable
 	case config.SourceFile:
+		if c.Entry != "" {
+			return c.Path + ", entry " + c.Entry
+		}
 		return c.Path
 	case config.SourceDefault:
 		return "the default address, which counts only if $" + c.Variable + " or a host config names it"
@@ -145,16 +162,24 @@ func shownURL(text string) string {
 
 func authListCommand() *cobra.Command {
 	var asJSON bool
+	var file string
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "Tell which providers have credentials, and from where",
-		Args:  cobra.NoArgs,
+		Long: "Tell which kinds of providers have credentials, and from where, and then those that the host config names.\n" +
+			"Keys are masked. Who has none says what to set.",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			home, err := config.Home(getenv)
 			if err != nil {
 				return err
 			}
-			all := config.ResolveAll(getenv, home, userHome())
+			conf, err := config.Load(hostConfigPath(getenv, file))
+			if err != nil {
+				fmt.Fprintf(c.ErrOrStderr(), "amplifier-agent: %v: its providers are left out\n", err)
+				conf = config.Default()
+			}
+			all := config.ResolveAll(getenv, home, userHome(), conf.Providers)
 			for _, w := range all.Warnings {
 				fmt.Fprintf(c.ErrOrStderr(), "amplifier-agent: %s\n", w)
 			}
@@ -170,6 +195,7 @@ func authListCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object on one line; its keys are masked")
+	c.Flags().StringVar(&file, "config", "", configFlagUsage)
 	return c
 }
 
@@ -183,10 +209,14 @@ func printCredentials(w io.Writer, all config.Credentials) error {
 		return printable(s)
 	}
 	for _, c := range all.List {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.Module, c.Source, dash(c.MaskedKey()), dash(shownURL(c.Endpoint)), printable(origin(c)))
+		name := c.ID
+		if c.ID != c.Module {
+			name += " (" + c.Module + ")"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", printable(name), c.Source, dash(c.MaskedKey()), dash(shownURL(c.Endpoint)), printable(origin(c)))
 	}
 	for _, name := range all.Unknown {
-		fmt.Fprintf(t, "%s\tfile\t-\t-\tan entry that this program does not read\n", printable(name))
+		fmt.Fprintf(t, "%s\tfile\t-\t-\tan entry that nobody reads: no kind of provider is called so, nor one of the host config (--config)\n", printable(name))
 	}
 	return t.Flush()
 }

@@ -3,7 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,10 +93,10 @@ func TestAuthListJSON(t *testing.T) {
 		rows[p["provider"].(string)] = p
 	}
 	want := map[string]string{
-		"anthropic":        `{"fields":["api_key"],"key":"…dddd","path":"` + filepath.Join(home, "credentials.json") + `","provider":"anthropic","resolved":true,"source":"file"}`,
-		"chat-completions": `{"endpoint":"http://h/v1","fields":["endpoint"],"provider":"chat-completions","resolved":true,"source":"env","variable":"CHAT_COMPLETIONS_BASE_URL"}`,
-		"ollama":           `{"endpoint":"http://localhost:11434","fields":["endpoint"],"provider":"ollama","resolved":false,"source":"default","variable":"OLLAMA_HOST"}`,
-		"openai":           `{"fields":[],"provider":"openai","resolved":false,"source":"none","variable":"OPENAI_API_KEY"}`,
+		"anthropic":        `{"entry":"anthropic","fields":["api_key"],"key":"…dddd","module":"anthropic","path":"` + filepath.Join(home, "credentials.json") + `","provider":"anthropic","resolved":true,"source":"file"}`,
+		"chat-completions": `{"endpoint":"http://h/v1","fields":["endpoint"],"module":"chat-completions","provider":"chat-completions","resolved":true,"source":"env","variable":"CHAT_COMPLETIONS_BASE_URL"}`,
+		"ollama":           `{"endpoint":"http://localhost:11434","fields":["endpoint"],"module":"ollama","provider":"ollama","resolved":false,"source":"default","variable":"OLLAMA_HOST"}`,
+		"openai":           `{"fields":[],"module":"openai","provider":"openai","resolved":false,"source":"none","variable":"OPENAI_API_KEY"}`,
 	}
 	for name, text := range want {
 		if b, err := json.Marshal(rows[name]); err != nil || string(b) != text {
@@ -101,6 +105,89 @@ func TestAuthListJSON(t *testing.T) {
 	}
 	if len(rows) != 9 || !slices.Equal(list.Unknown, []string{"mine"}) || strings.Contains(got.stdout, "0123456789") || strings.Contains(got.stdout, "p4ss") {
 		t.Errorf("%q: %s", slices.Sorted(maps.Keys(rows)), got.stdout)
+	}
+}
+
+// TestAuthOfProviders: two providers of one module have two keys, each where it belongs; the doctor and the list say which is used.
+func TestAuthOfProviders(t *testing.T) {
+	home, host := t.TempDir(), filepath.Join(t.TempDir(), "host.json")
+	seen := make(chan string, 10)
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if key := r.Header.Get("Authorization"); key != "" {
+			seen <- r.URL.Path + " " + key
+		}
+		_, _ = io.WriteString(w, `{"data":[{"id":"m"}]}`)
+	}))
+	defer gateway.Close()
+	writeFile(t, host, fmt.Sprintf(`{"providers":{
+		"work":    {"module":"commandcode","config":{"base_url":"%[1]s/work"}},
+		"home":    {"module":"commandcode","config":{"base_url":"%[1]s/home"}},
+		"local":   {"module":"chat-completions","config":{"base_url":"%[1]s/local"}},
+		"openai":  {"module":"chat-completions","config":{"base_url":"%[1]s/other"}}
+	}}`, gateway.URL))
+	env := []string{"HOME=" + home, "AMPLIFIER_AGENT_HOME=" + home, "AMPLIFIER_AGENT_CONFIG=" + host}
+	for id, key := range map[string]string{"work": "key-of-work-0123-aaaa", "commandcode": "key-of-module-0123-bbbb", "local": "key-of-local-0123-cccc", "openai": "key-of-openai-0123-dddd"} {
+		if got := speak(t, key, env, "auth", "set", id); got.code != 0 || got.stdout != id+": written to "+filepath.Join(home, "credentials.json")+"\n" {
+			t.Errorf("%s: %+v", id, got)
+		}
+	}
+	for args, want := range map[string]string{
+		"auth set work k --config /nonsense": "config /nonsense: ", // the flag counts
+		"auth set wort k":                    "did you mean work?",
+	} {
+		if got := speak(t, "", env, strings.Fields(args)...); got.code != 2 || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+	if got := speak(t, "", env, "models", "list", "--json"); got.code != 0 {
+		t.Errorf("%+v", got)
+	}
+	close(seen)
+	var asked []string
+	for s := range seen {
+		asked = append(asked, s)
+	}
+	slices.Sort(asked)
+	if want := []string{"/home/provider/v1/models Bearer key-of-module-0123-bbbb", "/local/models Bearer key-of-local-0123-cccc", "/work/provider/v1/models Bearer key-of-work-0123-aaaa"}; !slices.Equal(asked, want) {
+		t.Errorf("asked with %q, want %q", asked, want)
+	}
+	list := speak(t, "", env, "auth", "list")
+	_, found, all := diagnose(t, env)
+	for _, want := range []string{"work (commandcode) file …aaaa", ", entry work\n", "home (commandcode) file …bbbb", ", entry commandcode\n", "local (chat-completions) file …cccc", "openai (chat-completions) config - " + gateway.URL + "/other the host config\n"} {
+		if !strings.Contains(squeezed(list.stdout), want) {
+			t.Errorf("the list lacks %q:\n%s", want, list.stdout)
+		}
+	}
+	for _, want := range []string{"ok work (commandcode): …aaaa", "entry work\n", "ok home (commandcode): …bbbb", "ok local (chat-completions): …cccc", "ok openai (chat-completions): " + gateway.URL + "/other from the host config\n",
+		"warn home (commandcode): the key of all providers of the module commandcode goes to " + gateway.URL + "/home", "ok not used, since the host config names others: commandcode, openai\n"} {
+		if !strings.Contains(found["credentials"], want) {
+			t.Errorf("the doctor does not say %q:\n%s", want, all)
+		}
+	}
+	if strings.Contains(all+list.stdout, "key-of-") || strings.Contains(found["credentials"], "warn work") {
+		t.Errorf("keys show, or one of its own is warned of:\n%s%s", all, list.stdout)
+	}
+	if got := speak(t, "", append(env, "COMMANDCODE_API_KEY=key-of-env-0123-eeee"), "auth", "remove", "work"); got.code != 0 || !strings.Contains(got.stderr, "note: work takes its credentials from $COMMANDCODE_API_KEY") {
+		t.Errorf("%+v", got)
+	}
+	if got := speak(t, "", []string{"AMPLIFIER_AGENT_HOME=" + home}, "auth", "list"); !strings.Contains(squeezed(got.stdout), "local file - - an entry that nobody reads") {
+		t.Errorf("without the host config: %+v", got)
+	}
+}
+
+// squeezed is text without what aligns its columns.
+func squeezed(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.Join(strings.Fields(lines[i]), " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func writeFile(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

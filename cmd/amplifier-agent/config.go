@@ -89,6 +89,9 @@ func configFlags(c *cobra.Command, path *string) {
 	c.Flags().StringVar(path, "config", "", "host config file if no PATH is given ($"+envPrefix+"CONFIG_PATH, $AMPLIFIER_AGENT_CONFIG)")
 }
 
+// configFlagUsage describes the flag that names a host config.
+const configFlagUsage = "host config file (default $" + envPrefix + "CONFIG_PATH or $AMPLIFIER_AGENT_CONFIG)"
+
 // hostConfigPath is the path of the host config: the first that is given, else that of the environment, else none.
 func hostConfigPath(env func(string) string, given ...string) string {
 	for _, path := range append(given, env(envPrefix+"CONFIG_PATH"), env("AMPLIFIER_AGENT_CONFIG")) {

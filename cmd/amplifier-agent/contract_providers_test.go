@@ -139,13 +139,13 @@ func TestContractOtherProviders(t *testing.T) {
 func TestPresetVariables(t *testing.T) {
 	for name, p := range chatcompletions.Presets {
 		for _, v := range p.KeyVariables {
-			c, _ := config.Resolve(name, func(s string) string { return map[string]string{v: "the-key"}[s] }, t.TempDir(), "")
+			c, _ := config.Resolve(config.Provider{ID: name, Module: name}, func(s string) string { return map[string]string{v: "the-key"}[s] }, t.TempDir(), "")
 			if c.Key != "the-key" {
 				t.Errorf("%s: $%s is not read", name, v)
 			}
 		}
 		for _, v := range p.BaseVariables {
-			c, _ := config.Resolve(name, func(s string) string { return map[string]string{v: "http://h"}[s] }, t.TempDir(), "")
+			c, _ := config.Resolve(config.Provider{ID: name, Module: name}, func(s string) string { return map[string]string{v: "http://h"}[s] }, t.TempDir(), "")
 			if c.Endpoint != "http://h" {
 				t.Errorf("%s: $%s is not read", name, v)
 			}

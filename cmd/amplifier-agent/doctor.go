@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,7 +139,7 @@ func doctorCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&file, "config", "", "host config file (default $"+envPrefix+"CONFIG_PATH or $AMPLIFIER_AGENT_CONFIG)")
+	c.Flags().StringVar(&file, "config", "", configFlagUsage)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object on one line")
 	return c
 }
@@ -215,30 +216,67 @@ func checkConfig(_ context.Context, x *examination) {
 	}
 }
 
+// checkCredentials tells what each provider of a server is reached with, and then what else there is.
 func checkCredentials(_ context.Context, x *examination) {
-	x.accounts = config.ResolveAll(x.env, x.home, x.userHome)
+	uses := x.uses()
+	var providers []config.Provider
+	for _, u := range uses {
+		providers = append(providers, config.Provider{ID: u.id, Module: u.module, Config: u.cfg})
+	}
+	x.accounts = config.ResolveAll(x.env, x.home, x.userHome, providers)
 	for _, c := range x.accounts.List {
 		x.mask.Add(c.Key)
 	}
 	for _, w := range x.accounts.Warnings {
 		x.warn("", "%s", w)
 	}
-	var none []string
+	var none, found []string
 	for _, c := range x.accounts.List {
-		if !c.Resolved {
-			none = append(none, c.Module)
+		name, note := c.ID, ""
+		if c.ID != c.Module {
+			name += " (" + c.Module + ")"
+		}
+		used := slices.ContainsFunc(uses, func(u use) bool { return u.id == c.ID && u.module == c.Module })
+		switch {
+		case used && c.Source == config.SourceDefault:
+			x.ok("%s: %s by default", name, shownURL(c.Endpoint))
+			continue
+		case used && !c.Resolved:
+			x.warn("", "%s: $%s is not set, and nothing stands in its place", name, c.Variable) // what to do, the check of the providers tells
+			continue
+		case !c.Resolved:
+			none = append(none, c.ID)
+			continue
+		case !used && x.host != nil && x.sources().ownKey(c.Key):
+			note = ", which is the key of this server's own clients and not used"
+		case !used && x.host != nil:
+			found = append(found, c.ID)
 			continue
 		}
-		parts := []string{c.Module + ":"}
-		for _, part := range []string{c.MaskedKey(), shownURL(c.Endpoint), "from " + origin(c)} {
+		parts := []string{name + ":"}
+		for _, part := range []string{c.MaskedKey(), shownURL(c.Endpoint), "from " + origin(c) + note} {
 			if part != "" {
 				parts = append(parts, part)
 			}
 		}
 		x.ok("%s", strings.Join(parts, " "))
+		if c.Shared && used {
+			remedy := "give it an api_key of its own in the host config, if that is not meant"
+			if module, _, err := config.CredentialModule(c.ID, x.host.Providers); err == nil && module == c.Module && c.ID != module {
+				remedy = "give it one of its own with amplifier-agent auth set " + c.ID + ", if that is not meant"
+			}
+			x.warn(remedy, "%s: the key of all providers of the module %s goes to %s", name, c.Module, shownURL(c.Endpoint))
+		}
 	}
-	if len(none) > 0 {
+	if len(found) > 0 {
+		x.ok("not used, since the host config names others: %s", strings.Join(found, ", "))
+	}
+	if len(none) > 0 && (x.host == nil || len(x.host.Providers) == 0) {
 		x.ok("none for %s", strings.Join(none, ", "))
+	}
+	if len(x.accounts.Unknown) > 0 && x.host != nil {
+		x.ok("nobody reads these entries of %s, since no kind of provider, nor one of the host config, is called so: %s",
+			config.CredentialFile(x.home), strings.Join(x.accounts.Unknown, ", "))
 	}
 }
 

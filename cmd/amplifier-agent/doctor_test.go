@@ -115,6 +115,11 @@ func TestDoctor(t *testing.T) {
 		{"no URL", "COMMANDCODE_BASE_URL=nonsense", nil, nil, 1, "upstream", "…correct its base_url"},
 		{"a provider of the config", "AMPLIFIER_AGENT_CONFIG=HOME/c.json", map[string]string{"c.json": `{"providers":{"here":{"module":"commandcode","config":{"base_url":"http://u:` + doctorKey + `@` + dead + `"}}}}`}, nil, 1, "upstream", "fail here at http://" + dead + " cannot be reached"},
 		{"the single block", "AMPLIFIER_AGENT_CONFIG=HOME/c.json", map[string]string{"c.json": `{"provider":{"config":{"base_url":"http://` + dead + `"}}}`}, nil, 1, "upstream", "fail commandcode at http://" + dead},
+		{"a provider with an address by default", "AMPLIFIER_AGENT_CONFIG=HOME/c.json", map[string]string{"c.json": `{"providers":{"ollama":{}}}`}, nil, 1, "credentials", "ok ollama: http://localhost:11434 by default\nok not used, since the host config names others: commandcode\n"},
+		{"a provider without a key", "AMPLIFIER_AGENT_CONFIG=HOME/c.json", map[string]string{"c.json": `{"providers":{"o":{"module":"openai","config":{"base_url":"http://` + dead + `"}}}}`}, nil, 1, "credentials", "…warn o (openai): $OPENAI_API_KEY is not set, and nothing stands in its place\n"},
+		{"what a provider without a key needs", "AMPLIFIER_AGENT_CONFIG=HOME/c.json", map[string]string{"c.json": `{"providers":{"o":{"module":"openai","config":{"base_url":"http://` + dead + `"}}}}`}, nil, 1, "providers", "fail o: no credentials: OPENAI_API_KEY is not set: export it, or run: amplifier-agent auth set o <key>\n"},
+		{"a key that is for this server's clients", "OPENAI_API_KEY=" + doctorKey + " " + envPrefix + "API_KEY=" + doctorKey + " COMMANDCODE_API_KEY=", nil, nil, 1, "credentials", "ok openai: …6789 from $OPENAI_API_KEY, which is the key of this server's own clients and not used"},
+		{"entries that nobody reads", "", map[string]string{"h/credentials.json": `{"work":"` + doctorKey + `"}`}, map[string]os.FileMode{"h": 0o700}, 0, "credentials", "…\nok nobody reads these entries of HOME/h/credentials.json, since no kind of provider, nor one of the host config, is called so: work\n"},
 		{"the server itself", "COMMANDCODE_BASE_URL=http://localhost:" + port + "/v1", nil, nil, 1, "upstream", "…the server itself"},
 		{"a port that others have", envPrefix + "PORT=" + strconv.Itoa(taken.Addr().(*net.TCPAddr).Port), nil, nil, 1, "port", "…: choose another with --port"},
 		{"options that contradict each other", envPrefix + "BIND=0.0.0.0", nil, nil, 1, "port", "fail refusing to listen"},
@@ -154,6 +159,29 @@ func TestDoctor(t *testing.T) {
 				t.Errorf("exit code %d:\n%s", code, all)
 			}
 		})
+	}
+}
+
+// TestDoctorOfSeveralProviders: each is told of by its name, and one that is well tells the time.
+func TestDoctorOfSeveralProviders(t *testing.T) {
+	home := t.TempDir()
+	env, upstream, _ := patient(t, home)
+	dead := refusing(t)
+	path := filepath.Join(home, "c.json")
+	writeFile(t, path, `{"providers":{"gone":{"module":"commandcode","config":{"base_url":"http://`+dead+`","api_key":"k"}},"here":{"module":"commandcode"},"tapes":{"module":"replay"}}}`)
+	code, found, all := diagnose(t, env, "--config", path)
+	for check, want := range map[string]string{
+		"config":      "ok " + path + "\n",
+		"credentials": "ok gone (commandcode): … http://" + dead + " from the host config\nok here (commandcode): …6789 from $COMMANDCODE_API_KEY\n",
+		"providers":   "ok gone can be asked\nok here can be asked\nfail tapes: say where the recordings are",
+		"upstream":    "fail gone at http://" + dead + " cannot be reached: ",
+	} {
+		if !strings.HasPrefix(found[check], want) {
+			t.Errorf("%s: %q, want %q", check, found[check], want)
+		}
+	}
+	if code != 1 || !strings.HasSuffix(found["upstream"], "\nok here at "+upstream+" can be reached\n") || !strings.HasSuffix(found["clock"], ", as here has it\n") || strings.Contains(all, doctorKey) {
+		t.Errorf("exit code %d:\n%s", code, all)
 	}
 }
 

@@ -30,29 +30,21 @@ import (
 // reachPatience bounds how long an upstream may take to be connected to.
 const reachPatience = 4 * time.Second
 
-// use is a provider that a server would have.
-type use struct {
-	id, module string
-	cfg        []byte // its own config
-}
-
 // sources are what a server here would make its providers from.
 func (x *examination) sources() *sources {
 	return &sources{host: x.host, env: x.env, home: x.home, own: cmp.Or(x.env(envPrefix+"API_KEY"), defaultKey), log: slog.New(slog.DiscardHandler), mask: &x.mask}
 }
 
-// uses are the providers of a server: those of the host config, else those with credentials. None without a usable host config.
+// uses are the providers of a server, with their config as it counts. None without a usable host config.
 func (x *examination) uses() (list []use) {
 	if x.host == nil {
 		return nil
 	}
-	for _, p := range x.host.Providers {
-		list = append(list, use{p.ID, p.Module, p.Config})
-	}
-	if len(list) == 0 {
-		for _, name := range x.sources().resolvable() {
-			list = append(list, use{id: name, module: name})
+	for _, u := range x.sources().uses() {
+		if cfg, err := overlay(x.sources(), u.module, u.cfg); err == nil { // else its own config has been told of
+			u.cfg = cfg
 		}
+		list = append(list, u)
 	}
 	return list
 }
@@ -89,12 +81,12 @@ func (x *examination) address(p use) (base, caFile string) {
 		BaseURL string `json:"base_url"`
 		CAFile  string `json:"ca_file"`
 	}
-	if cfg, err := overlay(x.sources(), p.module, p.cfg); err == nil && len(cfg) > 0 {
-		_ = codec.Unmarshal(cfg, &c) // a config that is wrong has been told of
+	if len(p.cfg) > 0 {
+		_ = codec.Unmarshal(p.cfg, &c) // a config that is wrong has been told of
 	}
 	base = c.BaseURL
 	for _, a := range x.accounts.List {
-		if a.Module == p.module {
+		if a.ID == p.id && a.Module == p.module {
 			base = cmp.Or(base, a.Endpoint)
 		}
 	}

@@ -34,6 +34,9 @@ const demoPace = 15 * time.Millisecond
 var errNoProvider = errors.New("no provider has credentials: export COMMANDCODE_API_KEY, or the key of another provider (amplifier-agent auth list names them), " +
 	"store one (amplifier-agent auth set), name providers in a host config (--config), or try the server without one: --demo")
 
+// errNotBuilt is the error of a module that a host config may name and this build does not have.
+var errNotBuilt = errors.New("it is not built yet")
+
 // sources is what providers are made from.
 type sources struct {
 	host *config.Host
@@ -96,42 +99,59 @@ func openUpstreams(ctx context.Context, s sources) (u *upstreams, err error) {
 			u.close()
 		}
 	}()
-	var list []pipeline.Provider
-	open := func(id, name string, cfg []byte) {
-		p, err := construct(&s, u, id, name, cfg)
-		if err != nil {
-			p = broken{id, err}
-		}
-		list = append(list, p)
+	uses := s.uses()
+	if len(uses) == 0 {
+		return u, errNoProvider
 	}
-	switch {
-	case s.demo:
-		open(commandcode.Name, commandcode.Name, nil)
-	case len(s.host.Providers) > 0:
-		for _, e := range s.host.Providers {
-			open(e.ID, e.Module, e.Config)
-		}
-	default:
-		for _, name := range s.resolvable() {
-			open(name, name, nil)
-		}
-		if len(list) == 0 {
-			return u, errNoProvider
-		}
-	}
-	if u.models, err = upstream.Enumerate(ctx, s.log, list...); errors.Is(err, upstream.ErrNoModels) {
+	if u.models, err = upstream.Enumerate(ctx, s.log, s.open(u, uses)...); errors.Is(err, upstream.ErrNoModels) {
 		err = fmt.Errorf("%w: check the addresses and keys above, or try the server without any: --demo", err)
 	}
 	return u, err
 }
 
+// use is a provider that a server has.
+type use struct {
+	id, module string
+	cfg        []byte // its own config
+}
+
+// uses are the providers of a server, in the order in which they serve.
+func (s *sources) uses() (list []use) {
+	switch {
+	case s.demo:
+		list = append(list, use{id: commandcode.Name, module: commandcode.Name})
+	case len(s.host.Providers) > 0:
+		for _, p := range s.host.Providers {
+			list = append(list, use{p.ID, p.Module, p.Config})
+		}
+	default:
+		for _, name := range s.resolvable() {
+			list = append(list, use{id: name, module: name})
+		}
+	}
+	return list
+}
+
+// open makes providers, which u closes. In the place of one that cannot be made is one that says why, whatever it is asked.
+func (s *sources) open(u *upstreams, uses []use) []pipeline.Provider {
+	list := make([]pipeline.Provider, len(uses))
+	for i, e := range uses {
+		p, err := construct(s, u, e.id, e.module, e.cfg)
+		if err != nil {
+			p = broken{e.id, err}
+		}
+		list[i] = p
+	}
+	return list
+}
+
 // resolvable are the modules that have credentials without being told any. A variable that holds the key of this server's own
 // clients, as OPENAI_API_KEY may in a shell that is one, is none.
 func (s *sources) resolvable() (names []string) {
-	all := config.ResolveAll(s.env, s.home, userHome())
+	all := config.ResolveAll(s.env, s.home, userHome(), nil)
 	s.warn(all.Warnings)
 	for _, c := range all.List {
-		if c.Resolved && (c.Key == "" || c.Key != s.own) {
+		if c.Resolved && !s.ownKey(c.Key) {
 			names = append(names, c.Module)
 		}
 	}
@@ -140,6 +160,9 @@ func (s *sources) resolvable() (names []string) {
 	}
 	return names
 }
+
+// ownKey reports whether a key is that of this server's clients, and so nothing for an upstream.
+func (s *sources) ownKey(key string) bool { return key != "" && key == s.own }
 
 // brings reports whether a provider's config says what the provider is reached with.
 func brings(cfg []byte) bool {
@@ -171,26 +194,21 @@ func (s *sources) warn(warnings []string) {
 	}
 }
 
-// credential is what a module is reached with, over which an entry of the host config has the last word. That it is not there is an
-// error only if the entry does not help.
-func (s *sources) credential(module, key, baseURL string) (config.Credential, error) {
-	c, err := config.Resolve(module, s.env, s.home, userHome())
+// credential is what a provider is reached with. Its own config has the last word.
+func (s *sources) credential(id, module string, cfg []byte) (config.Credential, error) {
+	c, err := config.Resolve(config.Provider{ID: id, Module: module, Config: cfg}, s.env, s.home, userHome())
 	s.warn(c.Warnings)
-	if key != "" || baseURL != "" {
-		err = nil // the provider itself says what it lacks
-	}
-	if baseURL != "" && key == "" && c.Key != "" {
+	if c.Shared {
 		s.warn([]string{fmt.Sprintf("the %s key of the environment or of the credentials file goes to the base_url of the host config, %s: give the provider an api_key of its own if that is not meant",
-			module, redacted(baseURL))})
+			module, redacted(c.Endpoint))})
 	}
-	c.Key, c.Endpoint = cmp.Or(key, c.Key), cmp.Or(baseURL, c.Endpoint)
 	return c, err
 }
 
 func construct(s *sources, u *upstreams, id, name string, cfg []byte) (pipeline.Provider, error) {
 	f, ok := modules[name]
 	if !ok {
-		return nil, fmt.Errorf("module %s is not built yet: use one of %s", name, strings.Join(slices.Sorted(maps.Keys(modules)), ", "))
+		return nil, fmt.Errorf("module %s: %w: use one of %s", name, errNotBuilt, strings.Join(slices.Sorted(maps.Keys(modules)), ", "))
 	}
 	cfg, err := overlay(s, name, cfg)
 	if err != nil {
@@ -244,30 +262,45 @@ func settings(s *sources, id string, cfg []byte, v any, known ...string) error {
 }
 
 func openCommandCode(s *sources, u *upstreams, id string, cfg []byte) (pipeline.Provider, error) {
+	cc, err := commandCode(s, u, id, cfg)
+	if err != nil {
+		return nil, err
+	}
+	cc.Recorder = s.recorder(id, commandcode.Name, cmp.Or(cc.Surface, commandcode.SurfaceGenerate))
+	p, err := commandcode.New(cc)
+	if err != nil {
+		return nil, err
+	}
+	u.closer = append(u.closer, p.Close)
+	return p, nil
+}
+
+// commandCode is what the gateway, for its models as for the account, is asked with. In a demo it starts the simulator.
+func commandCode(s *sources, u *upstreams, id string, cfg []byte) (cc commandcode.Config, err error) {
 	var c struct {
 		BaseURL   string `json:"base_url"`
-		APIKey    string `json:"api_key"`
+		APIKey    string `json:"api_key"` // config.Resolve reads it: this is for its type
 		Surface   string `json:"surface"`
 		Version   string `json:"version"`
 		ZDR       bool   `json:"zdr"`
 		MaxTokens int    `json:"max_tokens"`
 		CAFile    string `json:"ca_file"`
 	}
-	err := settings(s, id, cfg, &c, "base_url", "api_key", "surface", "version", "zdr", "max_tokens", "ca_file", "default_model")
+	err = settings(s, id, cfg, &c, "base_url", "api_key", "surface", "version", "zdr", "max_tokens", "ca_file", "default_model")
 	if err != nil {
-		return nil, err
+		return cc, err
 	}
 	zdr, err := switched(s.env, "CMD_ZDR")
 	if err != nil {
-		return nil, err
+		return cc, err
 	}
 	var cred config.Credential
 	if !s.demo {
-		if cred, err = s.credential(commandcode.Name, c.APIKey, c.BaseURL); err != nil {
-			return nil, err
+		if cred, err = s.credential(id, commandcode.Name, cfg); err != nil {
+			return cc, err
 		}
 	}
-	cc := commandcode.Config{
+	cc = commandcode.Config{
 		ID:        id,
 		BaseURL:   cmp.Or(c.BaseURL, s.env("COMMANDCODE_BASE_URL")),
 		Key:       cred.Key,
@@ -286,18 +319,12 @@ func openCommandCode(s *sources, u *upstreams, id string, cfg []byte) (pipeline.
 	if s.demo {
 		sim, err := simulator.Start(simulator.Options{Pace: demoPace})
 		if err != nil {
-			return nil, fmt.Errorf("start the simulator: %w", err)
+			return cc, fmt.Errorf("start the simulator: %w", err)
 		}
 		u.closer = append(u.closer, func() { _ = sim.Close() })
 		cc.BaseURL, cc.Key, cc.Surface = sim.URL(), "key-of-the-demo", commandcode.SurfaceGenerate
 	}
-	cc.Recorder = s.recorder(id, commandcode.Name, cmp.Or(cc.Surface, commandcode.SurfaceGenerate))
-	p, err := commandcode.New(cc)
-	if err != nil {
-		return nil, err
-	}
-	u.closer = append(u.closer, p.Close)
-	return p, nil
+	return cc, nil
 }
 
 // recorder records a provider's exchanges, if any are.
@@ -319,7 +346,7 @@ func (s *sources) file(path string) string {
 func openAnthropic(s *sources, u *upstreams, id string, cfg []byte) (pipeline.Provider, error) {
 	var c struct {
 		BaseURL   string `json:"base_url"`
-		APIKey    string `json:"api_key"`
+		APIKey    string `json:"api_key"` // config.Resolve reads it: this is for its type
 		Version   string `json:"version"`
 		MaxTokens int    `json:"max_tokens"`
 		CAFile    string `json:"ca_file"`
@@ -327,7 +354,7 @@ func openAnthropic(s *sources, u *upstreams, id string, cfg []byte) (pipeline.Pr
 	if err := settings(s, id, cfg, &c, "base_url", "api_key", "version", "max_tokens", "ca_file", "default_model"); err != nil {
 		return nil, err
 	}
-	cred, err := s.credential(anthropic.Name, c.APIKey, c.BaseURL)
+	cred, err := s.credential(id, anthropic.Name, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -348,7 +375,7 @@ func openPreset(name string) module {
 	return func(s *sources, u *upstreams, id string, cfg []byte) (pipeline.Provider, error) {
 		var c struct {
 			BaseURL   string            `json:"base_url"`
-			APIKey    string            `json:"api_key"`
+			APIKey    string            `json:"api_key"` // config.Resolve reads it: this is for its type
 			Headers   map[string]string `json:"headers"`
 			MaxTokens int               `json:"max_tokens"`
 			Models    []string          `json:"models"`
@@ -358,7 +385,7 @@ func openPreset(name string) module {
 		if err := settings(s, id, cfg, &c, "base_url", "api_key", "headers", "max_tokens", "models", "reasoning", "ca_file", "default_model"); err != nil {
 			return nil, err
 		}
-		cred, err := s.credential(name, c.APIKey, c.BaseURL)
+		cred, err := s.credential(id, name, cfg)
 		if err != nil {
 			return nil, err
 		}

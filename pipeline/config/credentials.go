@@ -18,6 +18,7 @@ type Source string
 
 // The sources, in the order in which they are asked.
 const (
+	SourceConfig  Source = "config" // the host config itself, which has the last word
 	SourceEnv     Source = "env"
 	SourceFile    Source = "file"
 	SourceDefault Source = "default" // an address that nobody named
@@ -27,16 +28,19 @@ const (
 // ErrNoCredential is wrapped by the error of a credential that is not there.
 var ErrNoCredential = errors.New("no credentials")
 
-// Credential is what a provider module is reached with (rulings 10). It prints without its key, in JSON as well.
+// Credential is what a provider is reached with (rulings 10). It prints without its key, in JSON as well.
 type Credential struct {
-	Module   string `json:"provider"`
+	ID       string `json:"provider"` // of the provider; the module's name for those that are called so
+	Module   string `json:"module"`
 	Resolved bool   `json:"resolved"` // all that the module needs was found; false for an address by default
 	Source   Source `json:"source"`
 	Variable string `json:"variable,omitempty"` // that it comes from; if it comes from nowhere, the one to set
 	Path     string `json:"path,omitempty"`     // of the file that it comes from
+	Entry    string `json:"entry,omitempty"`    // of credentials.json that it comes from
 
 	Key      string `json:"-"`
-	Endpoint string `json:"-"` // a base URL, of modules that have one of the user's; it may hold a password
+	Endpoint string `json:"-"` // a base URL, where the user has named one; it may hold a password
+	Shared   bool   `json:"-"` // the key is that of all providers of the module, the endpoint this provider's own
 
 	Warnings []string `json:"-"` // for the log, and free of secrets
 }
@@ -55,7 +59,7 @@ func (c Credential) Fields() []string {
 
 // String implements fmt.Stringer, so that no log has the key.
 func (c Credential) String() string {
-	return fmt.Sprintf("%s from %s: key %q", c.Module, c.Source, c.MaskedKey())
+	return fmt.Sprintf("%s from %s: key %q", c.ID, c.Source, c.MaskedKey())
 }
 
 // GoString is String, for %#v.
@@ -133,41 +137,62 @@ func CredentialVariables() (keys, addresses []string) {
 	return keys, addresses
 }
 
-// Resolve finds the credential of a module: in its variables, in credentials.json of home, in the vendor's own file below
-// userHome (which may be ""). A variable without content is not set. The error of one that is not there wraps ErrNoCredential and
-// says what to do; the Credential then still says what was looked for. A local address by default is no error, and not resolved.
-func Resolve(module string, env func(string) string, home, userHome string) (Credential, error) {
-	a := accountOf(module)
+// Resolve finds the credential of a provider: in its own config, in the variables of its module, in the entry of credentials.json of
+// home that has the provider's id, in the one that has the module's name, in the vendor's own file below userHome (which may be ""). A
+// variable without content is not set. An id that is the name of another module has no entry of its own: that one's key is not for this
+// provider. The error of a credential that is not there wraps ErrNoCredential and says what to do; the Credential then still says what
+// was looked for. A local address by default is no error, and not resolved.
+func Resolve(p Provider, env func(string) string, home, userHome string) (Credential, error) {
+	a := accountOf(p.Module)
 	if a == nil {
-		return Credential{Module: module, Source: SourceNone}, fmt.Errorf("resolve credentials: module %s has none", quote(module))
+		return Credential{ID: p.ID, Module: p.Module, Source: SourceNone}, fmt.Errorf("module %s has no credentials", quote(p.Module))
 	}
 	var f credentialFile
 	var warnings []string
-	if a.file {
+	if a.file || a.own(p.ID) {
 		f, warnings = readCredentials(home)
 	}
-	c, err := a.resolve(env, &f, userHome)
+	c, err := a.resolve(p, env, &f, userHome)
 	c.Warnings = append(warnings, c.Warnings...)
 	return c, err
 }
 
-// Credentials are those of all modules.
+// Credentials are those of all modules, and of the providers that are called otherwise than their module.
 type Credentials struct {
-	List     []Credential // in the order of the table, with those that are not there
+	List     []Credential // modules in the order of the table, then providers; with those that are not there
 	Unknown  []string     // entries of credentials.json that nobody here reads
 	Warnings []string     // each once
 }
 
-// ResolveAll resolves all modules that can have credentials, as Resolve does.
-func ResolveAll(env func(string) string, home, userHome string) (all Credentials) {
+// ResolveAll resolves all modules that can have credentials, and the providers of a host config, as Resolve does.
+func ResolveAll(env func(string) string, home, userHome string, providers []Provider) (all Credentials) {
 	f, warnings := readCredentials(home)
-	for i := range accounts {
-		c, _ := accounts[i].resolve(env, &f, userHome) // it says itself that it is not there
+	list := make([]Provider, 0, len(accounts)+len(providers))
+	for _, a := range accounts {
+		list = append(list, Provider{ID: a.module, Module: a.module})
+	}
+	for _, p := range providers {
+		if i := slices.IndexFunc(list, func(q Provider) bool { return q.ID == p.ID && q.Module == p.Module }); i >= 0 {
+			list[i] = p
+		} else if accountOf(p.Module) != nil {
+			list = append(list, p)
+		}
+	}
+	read := map[string]bool{}
+	for _, p := range list {
+		a := accountOf(p.Module)
+		c, _ := a.resolve(p, env, &f, userHome) // it says itself that it is not there
 		all.List = append(all.List, c)
-		warnings = append(warnings, c.Warnings...)
+		read[p.ID] = read[p.ID] || a.own(p.ID)
+		read[a.module] = read[a.module] || a.file
+		for _, w := range c.Warnings {
+			if !slices.Contains(warnings, w) {
+				warnings = append(warnings, w)
+			}
+		}
 	}
 	for _, e := range f.entries {
-		if a := accountOf(e.name); a == nil || !a.file {
+		if !read[e.name] {
 			all.Unknown = append(all.Unknown, e.name)
 		}
 	}
@@ -175,12 +200,27 @@ func ResolveAll(env func(string) string, home, userHome string) (all Credentials
 	return all
 }
 
-func (a *account) resolve(env func(string) string, f *credentialFile, userHome string) (Credential, error) {
-	key, address := find(a.keys, env), find(a.addresses, env)
+// own reports whether a provider of this module can have an entry of its own in credentials.json.
+func (a *account) own(id string) bool { return id != a.module && accountOf(id) == nil }
+
+// said is the key and the base URL of a provider's config.
+func (p Provider) said() (key, baseURL string) {
+	members := membersOf(p.Config)
+	return memberText(members, keyMember), memberText(members, baseURLMember)
+}
+
+func (a *account) resolve(p Provider, env func(string) string, f *credentialFile, userHome string) (Credential, error) {
+	id := p.ID
+	saidKey, saidAddress := p.said()
+	key, address := find(saidKey, a.keys, env), find(saidAddress, a.addresses, env)
 	var warnings []string
+	if a.own(id) {
+		key.or(f.text(id, keyMember), f.path, id)
+		address.or(f.text(id, a.member), f.path, id)
+	}
 	if a.file {
-		key.or(f.text(a.module, keyMember), f.path)
-		address.or(f.text(a.module, a.member), f.path)
+		key.or(f.text(a.module, keyMember), f.path, a.module)
+		address.or(f.text(a.module, a.member), f.path, a.module)
 	}
 	if a.vendor != "" && key.text == "" && userHome != "" {
 		path := filepath.Join(userHome, filepath.FromSlash(a.vendor))
@@ -188,13 +228,14 @@ func (a *account) resolve(env func(string) string, f *credentialFile, userHome s
 		if err != nil {
 			warnings = append(warnings, err.Error())
 		}
-		key.or(text, path)
+		key.or(text, path, "")
 	}
 	if a.deprecated != "" && key.variable == a.deprecated {
 		warnings = append(warnings, fmt.Sprintf("%s is deprecated: export %s instead", a.deprecated, a.keys[0]))
 	}
 	decisive, missing := &key, ""
-	if a.key != required {
+	mine := key.said || key.entry != "" && key.entry != a.module
+	if a.key != required && !mine { // a key of the provider's own tells more than an address
 		decisive = &address
 	}
 	switch {
@@ -203,8 +244,8 @@ func (a *account) resolve(env func(string) string, f *credentialFile, userHome s
 	case a.address == required && address.text == "":
 		missing = a.addresses[0]
 	}
-	c := Credential{Module: a.module, Resolved: missing == "", Source: decisive.source(), Variable: decisive.variable, Path: decisive.path,
-		Key: key.text, Endpoint: address.text, Warnings: warnings}
+	c := Credential{ID: id, Module: a.module, Resolved: missing == "", Source: decisive.source(), Variable: decisive.variable, Path: decisive.path,
+		Entry: decisive.entry, Shared: key.text != "" && !mine && address.said, Key: key.text, Endpoint: address.text, Warnings: warnings}
 	if c.Key == "" && c.Resolved {
 		c.Key = a.keyless
 	}
@@ -219,29 +260,42 @@ func (a *account) resolve(env func(string) string, f *credentialFile, userHome s
 		c.Source, c.Endpoint = SourceDefault, a.fallback
 		return c, nil
 	}
-	c.Source, c.Path = SourceNone, ""
-	return c, a.missing(missing)
+	if !mine {
+		c.Source, c.Path, c.Entry = SourceNone, "", ""
+	}
+	return c, a.missing(id, missing)
 }
 
 // missing is the error of a variable that is not set.
-func (a *account) missing(variable string) error {
+func (a *account) missing(id, variable string) error {
+	name := a.module
+	if a.own(id) {
+		name = id
+	}
 	remedy := "export it"
 	switch {
-	case a.file && slices.Contains(a.addresses, variable):
-		remedy += fmt.Sprintf(", or run: amplifier-agent auth set %s <key> --endpoint <url>", a.module)
+	case !slices.Contains(a.addresses, variable) && (a.file || name != a.module):
+		remedy += fmt.Sprintf(", or run: amplifier-agent auth set %s <key>", name)
 	case a.file:
-		remedy += fmt.Sprintf(", or run: amplifier-agent auth set %s <key>", a.module)
+		remedy += fmt.Sprintf(", or run: amplifier-agent auth set %s <key> --endpoint <url>", name)
 	}
-	return fmt.Errorf("resolve credentials: %s: %w: %s is not set: %s", a.module, ErrNoCredential, variable, remedy)
+	if name != a.module && slices.Contains(a.addresses, variable) {
+		remedy += ", or give the provider a base_url"
+	}
+	return fmt.Errorf("%w: %s is not set: %s", ErrNoCredential, variable, remedy)
 }
 
 // found is a text and where it comes from.
 type found struct {
-	text, variable, path string
+	text, variable, path, entry string
+	said                        bool // by the provider's own config
 }
 
-// find takes the first variable with content.
-func find(names []string, env func(string) string) found {
+// find takes what the provider's own config says, or the first variable with content.
+func find(said string, names []string, env func(string) string) found {
+	if text := secret.CleanKey(said); text != "" {
+		return found{text: text, said: true}
+	}
 	for _, name := range names {
 		if text := secret.CleanKey(env(name)); text != "" {
 			return found{text: text, variable: name}
@@ -251,14 +305,16 @@ func find(names []string, env func(string) string) found {
 }
 
 // or takes a file's text if there is none yet.
-func (f *found) or(text, path string) {
+func (f *found) or(text, path, entry string) {
 	if text = secret.CleanKey(text); f.text == "" && text != "" {
-		f.text, f.path = text, path
+		f.text, f.path, f.entry = text, path, entry
 	}
 }
 
 func (f *found) source() Source {
 	switch {
+	case f.said:
+		return SourceConfig
 	case f.variable != "":
 		return SourceEnv
 	case f.path != "":

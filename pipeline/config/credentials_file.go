@@ -39,35 +39,37 @@ const (
 const (
 	versionMember   = "version"
 	providersMember = "providers"
-	keyMember       = "api_key" // of an entry
+	keyMember       = "api_key"  // of an entry
+	baseURLMember   = "base_url" // of a provider's config
 )
 
 // CredentialFile is the path of credentials.json below a home.
 func CredentialFile(home string) string { return filepath.Join(home, "credentials.json") }
 
-// SetCredential writes the key or the address of a module, or both, into credentials.json of home; "" leaves what is there. All else
-// in the file stays as it is, byte for byte but for the layout around it; a flat file becomes one of version 1. Processes that write
-// at once do not lose each other's changes. A file that is damaged is an error and stays.
-func SetCredential(home, module, key, address string) error {
+// SetCredential writes the key or the address of a provider, or both, into credentials.json of home; "" leaves what is there. The id is
+// the module's name for all of its providers that have no entry of their own. All else in the file stays as it is, byte for byte but
+// for the layout around it; a flat file becomes one of version 1. Processes that write at once do not lose each other's changes. A file
+// that is damaged is an error and stays.
+func SetCredential(home, id, module, key, address string) error {
 	err := func() error {
 		key, address := secret.CleanKey(key), secret.CleanKey(address)
-		if err := checkCredential(module, key, address); err != nil {
+		if err := checkCredential(id, module, key, address); err != nil {
 			return err
 		}
 		return change(home, func(f *credentialFile) bool {
-			entry := f.entry(module)
+			entry := f.entry(id)
 			if key != "" {
 				entry = with(entry, keyMember, codec.AppendString(nil, key))
 			}
 			if address != "" {
 				entry = with(entry, accountOf(module).member, codec.AppendString(nil, address))
 			}
-			f.entries = with(f.entries, module, appendMembers(nil, entry, strings.Repeat(indentStep, 2)))
+			f.entries = with(f.entries, id, appendMembers(nil, entry, strings.Repeat(indentStep, 2)))
 			return true
 		})
 	}()
 	if err != nil {
-		return fmt.Errorf("set credentials of %s: %w", quote(module), err)
+		return fmt.Errorf("set credentials of %s: %w", quote(id), err)
 	}
 	return nil
 }
@@ -89,36 +91,47 @@ func RemoveCredential(home, name string) (removed bool, err error) {
 	return removed, nil
 }
 
-// CheckCredentialModule says whether credentials.json can have an entry of a module, and whether that must have a key.
-func CheckCredentialModule(module string) (needsKey bool, err error) {
+// CredentialModule returns the module of an id that credentials.json can have an entry of, and whether that must have a key. The id is
+// a module's name, or that of one of providers, which are those of a host config.
+func CredentialModule(id string, providers []Provider) (module string, needsKey bool, err error) {
 	var names []string
 	for _, a := range accounts {
 		if a.file {
 			names = append(names, a.module)
 		}
 	}
-	a := accountOf(module)
+	for _, p := range providers {
+		if a := accountOf(p.Module); a != nil && a.own(p.ID) {
+			names = append(names, p.ID)
+			if p.ID == id {
+				return a.module, a.key == required || !a.file, nil
+			}
+		}
+	}
+	a := accountOf(id)
 	switch {
 	case a == nil:
-		e := fmt.Sprintf("unknown provider %s: ", quote(module))
-		if i := nearest(module, names); i >= 0 {
-			return false, fmt.Errorf("%sdid you mean %s?", e, names[i])
+		e := fmt.Sprintf("unknown provider %s: ", quote(id))
+		if i := nearest(id, names); i >= 0 {
+			return "", false, fmt.Errorf("%sdid you mean %s?", e, names[i])
 		}
-		return false, fmt.Errorf("%suse one of %s", e, strings.Join(names, ", "))
+		return "", false, fmt.Errorf("%suse one of %s, or a provider of the host config that --config names", e, strings.Join(names, ", "))
 	case !a.file:
-		return false, fmt.Errorf("%s is set up by its variables only: export %s", module, strings.Join(append(slices.Clone(a.addresses), a.keys...), " and "))
+		return "", false, fmt.Errorf("%s is set up by its variables only: export %s", id, strings.Join(append(slices.Clone(a.addresses), a.keys...), " and "))
 	}
-	return a.key == required, nil
+	return id, a.key == required, nil
 }
 
-func checkCredential(module, key, address string) error {
-	if _, err := CheckCredentialModule(module); err != nil {
+func checkCredential(id, module, key, address string) error {
+	if m, _, err := CredentialModule(id, []Provider{{ID: id, Module: module}}); err != nil {
 		return err
+	} else if m != module {
+		return fmt.Errorf("that is the name of a module, and not of a provider of the module %s", module)
 	}
+	a := accountOf(module)
 	if strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar }) {
 		return errors.New("the key has white space, control characters or bytes that are no text in it: is it more than the key?")
 	}
-	a := accountOf(module)
 	if address == "" {
 		if key == "" {
 			return errors.New("nothing to set: give a key")

@@ -19,7 +19,7 @@ const childHome = "CREDENTIALS_TEST_HOME"
 func TestMain(m *testing.M) {
 	if home := os.Getenv(childHome); home != "" {
 		for i := range childWrites {
-			if err := SetCredential(home, os.Getenv("CREDENTIALS_TEST_MODULE"), fmt.Sprintf("key-%d", i), ""); err != nil {
+			if err := SetCredential(home, os.Getenv("CREDENTIALS_TEST_MODULE"), os.Getenv("CREDENTIALS_TEST_MODULE"), fmt.Sprintf("key-%d", i), ""); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(1)
 			}
@@ -67,7 +67,7 @@ func TestSetCredential(t *testing.T) {
 				}
 			}
 			for range 2 { // the second time changes nothing
-				if err := SetCredential(home, r.module, r.key, r.address); err != nil {
+				if err := SetCredential(home, r.module, r.module, r.key, r.address); err != nil {
 					t.Fatal(err)
 				}
 				if got := stored(t, home); got != r.after {
@@ -80,11 +80,52 @@ func TestSetCredential(t *testing.T) {
 					t.Errorf("%s: %v, %v", path, info.Mode(), err)
 				}
 			}
-			c, err := Resolve(r.module, envOf(nil), home, "")
+			c, err := Resolve(Provider{ID: r.module, Module: r.module}, envOf(nil), home, "")
 			if err != nil || len(c.Warnings) != 0 || c.Source != SourceFile || c.Key != secret.CleanKey(r.key) || (c.Endpoint != "") != (r.address != "") {
 				t.Errorf("read again: %+v with key %q, %v, %q", c, c.Key, err, c.Warnings)
 			}
 		})
+	}
+}
+
+// TestSetCredentialOfAProvider: one that the host config names has an entry of its own, also where the module has none; it is not
+// called like another module.
+func TestSetCredentialOfAProvider(t *testing.T) {
+	home := t.TempDir()
+	providers := []Provider{{ID: "work", Module: "commandcode"}, {ID: "mine", Module: "vllm"}, {ID: "tapes", Module: "replay"}, {ID: "openai", Module: "gemini"}}
+	for _, r := range []struct {
+		id, module string // "" is none
+		needsKey   bool
+		says       string
+	}{
+		{"work", "commandcode", true, ""},
+		{"mine", "vllm", true, ""},
+		{"openai", "openai", true, ""},
+		{"ollama", "ollama", false, ""},
+		{"vllm", "", false, "export VLLM_BASE_URL"},
+		{"wort", "", false, "did you mean work?"},
+		{"tapes", "", false, "unknown provider"},
+		{"somebody-else", "", false, "or a provider of the host config"},
+	} {
+		module, needsKey, err := CredentialModule(r.id, providers)
+		if module != r.module || needsKey != r.needsKey || (err == nil) != (r.says == "") || err != nil && !strings.Contains(err.Error(), r.says) {
+			t.Errorf("%s is of %q, needs a key %v, %v", r.id, module, needsKey, err)
+		}
+		if err != nil {
+			continue
+		}
+		if err := SetCredential(home, r.id, module, "key-of-"+r.id, ""); err != nil {
+			t.Error(err)
+		}
+		if c, err := Resolve(Provider{ID: r.id, Module: module}, envOf(nil), home, ""); c.Key != "key-of-"+r.id || c.Entry != r.id && c.Source != SourceDefault {
+			t.Errorf("%s: %v, %v", r.id, c, err)
+		}
+	}
+	if err := SetCredential(home, "openai", "gemini", "k", ""); err == nil || !strings.Contains(err.Error(), "name of a module") {
+		t.Errorf("an id that is another module's name: %v", err)
+	}
+	if err := SetCredential(home, "work", "commandcode", "k", "http://h"); err == nil || !strings.Contains(err.Error(), "no address") {
+		t.Errorf("an address that nobody reads: %v", err)
 	}
 }
 
@@ -136,7 +177,7 @@ func TestSetRefuses(t *testing.T) {
 		if r.before != "" {
 			write(t, home, "credentials.json", r.before)
 		}
-		err := SetCredential(home, r.module, r.key, r.address)
+		err := SetCredential(home, r.module, r.module, r.key, r.address)
 		if err == nil || !strings.Contains(err.Error(), r.says) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%.40q: %v, want %q", r.before+r.key, err, r.says)
 		}
@@ -157,7 +198,7 @@ func TestSetRefuses(t *testing.T) {
 	if err := os.Chmod(shared, 0o777|os.ModeSticky); err != nil {
 		t.Fatal(err)
 	}
-	if err := SetCredential(shared, "openai", "k", ""); runtime.GOOS != "windows" && (err == nil || !strings.Contains(err.Error(), "AMPLIFIER_AGENT_HOME")) {
+	if err := SetCredential(shared, "openai", "openai", "k", ""); runtime.GOOS != "windows" && (err == nil || !strings.Contains(err.Error(), "AMPLIFIER_AGENT_HOME")) {
 		t.Errorf("a folder for everybody: %v", err)
 	}
 }
@@ -186,7 +227,7 @@ func TestProcessesAtOnce(t *testing.T) {
 		}
 	}
 	for _, m := range modules {
-		if c, err := Resolve(m, envOf(nil), home, ""); err != nil || c.Key != fmt.Sprintf("key-%d", childWrites-1) {
+		if c, err := Resolve(Provider{ID: m, Module: m}, envOf(nil), home, ""); err != nil || c.Key != fmt.Sprintf("key-%d", childWrites-1) {
 			t.Errorf("%s: %q, %v", m, c.Key, err)
 		}
 	}
@@ -199,13 +240,13 @@ func FuzzSetCredential(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before string) {
 		home := t.TempDir()
 		write(t, home, "credentials.json", before)
-		if err := SetCredential(home, "openai", "new-key", ""); err != nil {
+		if err := SetCredential(home, "openai", "openai", "new-key", ""); err != nil {
 			if stored(t, home) != before {
 				t.Error("an error changed the file")
 			}
 			return
 		}
-		c, err := Resolve("openai", envOf(nil), home, "")
+		c, err := Resolve(Provider{ID: "openai", Module: "openai"}, envOf(nil), home, "")
 		if err != nil || c.Key != "new-key" || len(c.Warnings) > 0 {
 			t.Errorf("read again: %q, %v, %q", c.Key, err, c.Warnings)
 		}
@@ -213,7 +254,7 @@ func FuzzSetCredential(f *testing.F) {
 		if !json.Valid([]byte(after)) {
 			t.Errorf("not JSON: %q", after)
 		}
-		if err := SetCredential(home, "openai", "new-key", ""); err != nil || stored(t, home) != after {
+		if err := SetCredential(home, "openai", "openai", "new-key", ""); err != nil || stored(t, home) != after {
 			t.Errorf("not stable: %v", err)
 		}
 	})

@@ -73,7 +73,7 @@ func TestResolve(t *testing.T) {
 			name, value, _ := strings.Cut(e, "=")
 			env[name] = value
 		}
-		c, err := Resolve(r.module, envOf(env), home, user)
+		c, err := Resolve(Provider{ID: r.module, Module: r.module}, envOf(env), home, user)
 		got := fmt.Sprintf("%s %s %s %s", c.Source, c.Variable, c.Key, c.Endpoint)
 		if got != r.want || c.Module != r.module || c.Resolved != (c.Source == SourceEnv || c.Source == SourceFile) || (c.Path != "") != (c.Source == SourceFile) {
 			t.Errorf("%s with %s and %s:\n got %s, %+v\nwant %s", r.module, r.env, r.file+r.auth, got, c, r.want)
@@ -86,8 +86,76 @@ func TestResolve(t *testing.T) {
 			t.Errorf("%s with %s: warnings %q", r.module, r.env, c.Warnings)
 		}
 	}
-	if _, err := Resolve("replay", envOf(nil), t.TempDir(), ""); err == nil || errors.Is(err, ErrNoCredential) {
+	if _, err := Resolve(Provider{ID: "replay", Module: "replay"}, envOf(nil), t.TempDir(), ""); err == nil || errors.Is(err, ErrNoCredential) {
 		t.Errorf("a module without credentials: %v", err)
+	}
+}
+
+// TestResolveByID: a provider's own entry comes before that of its module and after the module's variables. One that is called like
+// another module does not get that one's key.
+func TestResolveByID(t *testing.T) {
+	home := t.TempDir()
+	write(t, home, "credentials.json", `{"providers":{"commandcode":"module","work":"work","openai":"openai","vllm":"vllm","mine":"mine",
+		"az":{"api_key":"az"},"azure-openai":{"api_key":"no","endpoint":"https://az.test"}}}`)
+	for _, r := range []struct{ id, module, env, want, missing string }{ // want: source key endpoint entry
+		{"work", "commandcode", "", "file work  work", ""},
+		{"home", "commandcode", "", "file module  commandcode", ""},
+		{"commandcode", "commandcode", "", "file module  commandcode", ""},
+		{"work", "commandcode", "COMMANDCODE_API_KEY=env", "env env  ", ""},
+		{"openai", "commandcode", "", "file module  commandcode", ""},
+		{"openai", "chat-completions", "CHAT_COMPLETIONS_BASE_URL=http://h", "env  http://h ", ""},
+		{"mine", "chat-completions", "CHAT_COMPLETIONS_BASE_URL=http://h", "file mine http://h mine", ""},
+		{"mine", "vllm", "", "file mine  mine", "or give the provider a base_url"},
+		{"vllm", "vllm", "VLLM_BASE_URL=http://h", "env EMPTY http://h ", ""},
+		{"az", "azure-openai", "", "file az https://az.test az", ""},
+		{"new", "anthropic", "", "none   ", "amplifier-agent auth set new <key>"},
+		{"gemini", "anthropic", "", "none   ", "amplifier-agent auth set anthropic <key>"},
+		{"new", "vllm", "VLLM_BASE_URL=http://h", "env EMPTY http://h ", ""},
+	} {
+		name, value, _ := strings.Cut(r.env, "=")
+		c, err := Resolve(Provider{ID: r.id, Module: r.module}, envOf(map[string]string{name: value}), home, "")
+		if got := fmt.Sprintf("%s %s %s %s", c.Source, c.Key, c.Endpoint, c.Entry); got != r.want || c.ID != r.id || c.Module != r.module {
+			t.Errorf("%s of %s with %s: got %s, want %s", r.id, r.module, r.env, got, r.want)
+		}
+		if (err != nil) != (r.missing != "") || err != nil && !(errors.Is(err, ErrNoCredential) && strings.Contains(err.Error(), r.missing)) {
+			t.Errorf("%s of %s: %v, want %q", r.id, r.module, err, r.missing)
+		}
+	}
+}
+
+// TestResolveProviders: the providers of a host config come with those of the modules, and their own config has the last word.
+func TestResolveProviders(t *testing.T) {
+	home := t.TempDir()
+	write(t, home, "credentials.json", `{"work":"work","unread":"x"}`)
+	all := ResolveAll(envOf(map[string]string{"ANTHROPIC_API_KEY": "a", "AZURE_OPENAI_KEY": "z"}), home, "", []Provider{
+		{ID: "work", Module: "commandcode", Config: []byte(`{}`)},
+		{ID: "anthropic", Module: "anthropic", Config: []byte(`{"api_key":"own"}`)},
+		{ID: "mine", Module: "chat-completions", Config: []byte(`{"base_url":"http://h"}`)},
+		{ID: "openai", Module: "vllm", Config: []byte(`{"base_url":"http://v","api_key":null}`)},
+		{ID: "az", Module: "azure-openai", Config: []byte(`{"base_url":"http://z"}`)},
+		{ID: "gemini", Module: "gemini", Config: []byte(`{"base_url":"http://g"}`)},
+		{ID: "tapes", Module: "replay", Config: []byte(`{}`)},
+	})
+	got := map[string]string{}
+	for _, c := range all.List {
+		got[c.ID+"@"+c.Module] = fmt.Sprintf("%v %s %s %s %s", c.Resolved, c.Source, c.Key, c.Endpoint, c.Entry)
+	}
+	for name, want := range map[string]string{
+		"work@commandcode":        "true file work  work",
+		"commandcode@commandcode": "false none   ",
+		"anthropic@anthropic":     "true config own  ",
+		"mine@chat-completions":   "true config  http://h ",
+		"openai@vllm":             "true config EMPTY http://v ",
+		"openai@openai":           "false none   ",
+		"az@azure-openai":         "true env z http://z ",
+		"gemini@gemini":           "false none  http://g ",
+	} {
+		if got[name] != want {
+			t.Errorf("%s: %s, want %s", name, got[name], want)
+		}
+	}
+	if len(all.List) != len(accounts)+4 || !slices.Equal(all.Unknown, []string{"unread"}) || len(all.Warnings) != 1 {
+		t.Errorf("%d in the list, unknown %q, warnings %q", len(all.List), all.Unknown, all.Warnings)
 	}
 }
 
@@ -112,7 +180,7 @@ func TestAccounts(t *testing.T) {
 func TestResolveAll(t *testing.T) {
 	home := t.TempDir()
 	write(t, home, "credentials.json", `{"version":1,"providers":{"openai":{"api_key":"o"},"mine":{"x":1},"vllm":{"api_key":"unread"}}}`)
-	all := ResolveAll(envOf(map[string]string{"GOOGLE_API_KEY": "g", "AZURE_OPENAI_KEY": "a"}), home, "")
+	all := ResolveAll(envOf(map[string]string{"GOOGLE_API_KEY": "g", "AZURE_OPENAI_KEY": "a"}), home, "", nil)
 	var resolved []string
 	for _, c := range all.List {
 		if c.Resolved {
@@ -123,14 +191,14 @@ func TestResolveAll(t *testing.T) {
 		t.Errorf("resolved %q, unknown %q, warnings %q", resolved, all.Unknown, all.Warnings)
 	}
 	write(t, home, "credentials.json", `{"openai":`)
-	if all = ResolveAll(envOf(nil), home, ""); len(all.Warnings) != 1 || !strings.Contains(all.Warnings[0], "line 1") {
+	if all = ResolveAll(envOf(nil), home, "", nil); len(all.Warnings) != 1 || !strings.Contains(all.Warnings[0], "line 1") {
 		t.Errorf("warnings of a damaged file: %q", all.Warnings)
 	}
 }
 
 // TestCredentialPrintsNoKey: a key that is formatted by mistake does not show.
 func TestCredentialPrintsNoKey(t *testing.T) {
-	c := Credential{Module: "openai", Source: SourceEnv, Key: longKey, Endpoint: "http://u:pass@h"}
+	c := Credential{ID: "openai", Module: "openai", Source: SourceEnv, Key: longKey, Endpoint: "http://u:pass@h"}
 	var log strings.Builder
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "c", c, "list", []Credential{c})
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "c", c, "list", []*Credential{&c})
@@ -170,7 +238,7 @@ func TestReadableByOthers(t *testing.T) {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		c, err := Resolve("openai", envOf(nil), home, "")
+		c, err := Resolve(Provider{ID: "openai", Module: "openai"}, envOf(nil), home, "")
 		if err != nil || warned != (len(c.Warnings) == 1 && strings.Contains(c.Warnings[0], "chmod 600")) {
 			t.Errorf("mode %#o: %q, %v", mode, c.Warnings, err)
 		}

@@ -223,7 +223,7 @@ func TestContractListCommands(t *testing.T) {
 	config := filepath.Join(w.cwd, "host.json")
 	printed := w.printed(t, exitOK, "skills list --json", "skills list --output json", "skills list", "skills list --output auto", "skills list --output table",
 		"modes list --json", "modes list --output json", "modes list", "models list --json", "models list --output json", "models list --output json --config "+config,
-		"models list", "models list --output table")
+		"models list --provider commandcode", "models list --provider commandcode --output table")
 	list := func(text string) (entries []map[string]any) {
 		t.Helper()
 		if err := json.Unmarshal([]byte(text), &entries); err != nil {
@@ -240,27 +240,47 @@ func TestContractListCommands(t *testing.T) {
 		}
 	}
 	type models struct {
-		Object string
-		Data   []map[string]any
+		Version int    `json:"schema_version"`
+		At      string `json:"fetched_at"`
+		Results []struct {
+			Provider, Status string
+			Models           []map[string]any
+		}
 	}
 	served := listed[map[string]any](t, w, "/v1/models")
 	for _, args := range []string{"models list --json", "models list --output json", "models list --output json --config " + config} {
 		var got models
-		if err := json.Unmarshal([]byte(printed[args]), &got); err != nil || got.Object != "list" || len(got.Data) != len(served) {
-			t.Fatalf("%s prints %+v, %v", args, got, err)
+		if err := json.Unmarshal([]byte(printed[args]), &got); err != nil || got.Version != 1 || got.At == "" {
+			t.Fatalf("%s prints %s, %v", args, printed[args], err)
 		}
-		for i := range served {
-			served[i]["created"], got.Data[i]["created"] = nil, nil // each process has its own
-			if !reflect.DeepEqual(served[i], got.Data[i]) {
-				t.Errorf("%s prints %v, served is %v", args, got.Data[i], served[i])
+		var all []map[string]any
+		for _, r := range got.Results {
+			if r.Status != "ok" {
+				t.Errorf("%s: %s is %s", args, r.Provider, r.Status)
+			}
+			for _, m := range r.Models {
+				if m["served_as"] != nil {
+					m["id"] = m["served_as"]
+					delete(m, "served_as")
+				}
+				m["_provider"] = r.Provider
+				all = append(all, m)
 			}
 		}
-	}
-	for _, table := range []string{printed["models list"], printed["models list --output table"]} {
 		for _, m := range served {
-			row := regexp.QuoteMeta(m["id"].(string)) + " +" + regexp.QuoteMeta(m["display_name"].(string)) + " +" + regexp.QuoteMeta(m["_provider"].(string)) + " "
-			if !regexp.MustCompile("(?m)^" + row).MatchString(table) {
-				t.Errorf("the table lacks %s, which is shown as %s:\n%s", m["id"], m["display_name"], table)
+			for _, field := range []string{"object", "created", "owned_by"} { // a list of HTTP needs them
+				delete(m, field)
+			}
+		}
+		if !reflect.DeepEqual(all, served) {
+			t.Errorf("%s prints %v, served is %v", args, all, served)
+		}
+	}
+	for _, table := range []string{printed["models list --provider commandcode"], printed["models list --provider commandcode --output table"]} {
+		for _, m := range served {
+			row := regexp.QuoteMeta(m["id"].(string)) + " +" + regexp.QuoteMeta(m["display_name"].(string)) + " "
+			if m["_provider"] == "commandcode" != regexp.MustCompile("(?m)^"+row).MatchString(table) {
+				t.Errorf("%s of %s, which is shown as %s:\n%s", m["id"], m["_provider"], m["display_name"], table)
 			}
 		}
 	}

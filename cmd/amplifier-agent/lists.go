@@ -1,25 +1,18 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"amplifier-agent/codec"
-	"amplifier-agent/pipeline"
 	"amplifier-agent/pipeline/catalog"
 	"amplifier-agent/pipeline/config"
-	"amplifier-agent/pipeline/secret"
-	"amplifier-agent/routes/lists"
 )
 
 // listFormat is how a list is printed.
@@ -50,70 +43,6 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-func modelsCommand() *cobra.Command {
-	return group("models", "What can be asked", modelsListCommand())
-}
-
-func modelsListCommand() *cobra.Command {
-	var demo bool
-	var file string
-	var format listFormat
-	c := &cobra.Command{
-		Use:   "list",
-		Short: "List the models that a server would serve",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := format.asJSON()
-			if err != nil {
-				return err
-			}
-			mask := new(secret.Mask)
-			log, err := logger(c.ErrOrStderr(), "warning", mask)
-			if err != nil {
-				return err
-			}
-			host, err := config.Load(hostConfigPath(getenv, file))
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(c.Context(), patience)
-			defer cancel()
-			home, err := config.Home(getenv)
-			if err != nil {
-				return err
-			}
-			own := cmp.Or(getenv(envPrefix+"API_KEY"), defaultKey)
-			u, err := openUpstreams(ctx, sources{host: host, demo: demo, env: getenv, home: home, own: own, log: log, mask: mask})
-			if err != nil {
-				return err
-			}
-			defer u.close()
-			return printModels(c.OutOrStdout(), u.models.All(), asJSON)
-		},
-	}
-	c.Flags().BoolVar(&demo, "demo", false, "ask the built-in gateway simulator")
-	c.Flags().StringVar(&file, "config", "", "host config file (default $"+envPrefix+"CONFIG_PATH or $AMPLIFIER_AGENT_CONFIG)")
-	format.register(c, "the body of GET /v1/models")
-	return c
-}
-
-func printModels(w io.Writer, models []pipeline.Served, asJSON bool) error {
-	if asJSON {
-		b, err := codec.MarshalIndent(lists.Of(models, time.Now()))
-		if err != nil {
-			return failed(err)
-		}
-		_, err = fmt.Fprintf(w, "%s\n", b)
-		return err
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tNAME\tPROVIDER\tCONTEXT\tCAPABILITIES")
-	for i, m := range lists.Of(models, time.Now()).Data { // the same words as over HTTP
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", printable(m.ID), printable(m.DisplayName), m.Provider, models[i].Model.ContextTokens, strings.Join(m.Capabilities, ","))
-	}
-	return t.Flush()
-}
-
 func modesCommand() *cobra.Command {
 	var format listFormat
 	c := &cobra.Command{
@@ -140,7 +69,7 @@ func skillsCommand() *cobra.Command {
 				func(m catalogs) ([]catalog.Entry, error) { return m.skills.List(), m.skills.Err() })
 		},
 	}
-	c.Flags().StringVar(&file, "config", "", "host config file (default $"+envPrefix+"CONFIG_PATH or $AMPLIFIER_AGENT_CONFIG)")
+	c.Flags().StringVar(&file, "config", "", configFlagUsage)
 	format.register(c, "a JSON array")
 	return group("skills", "Instructions that a user can call", c)
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -377,24 +376,6 @@ func TestDemoAnswers(t *testing.T) {
 	out, err = program(t, nil, "demo", "--raw", "Reply with exactly: one").Output()
 	if err != nil || !strings.HasPrefix(string(out), "data: {") || !strings.HasSuffix(string(out), "data: [DONE]\n\n") {
 		t.Errorf("stdout %q, error %v", out, err)
-	}
-}
-
-func TestModelsList(t *testing.T) {
-	out, err := program(t, nil, "models", "list", "--demo").Output()
-	if err != nil || !strings.HasPrefix(string(out), "ID ") || !strings.Contains(string(out), demoModel) {
-		t.Errorf("stdout %q, error %v", out, err)
-	}
-	out, err = program(t, nil, "models", "list", "--demo", "--json").Output()
-	var list struct {
-		Object string
-		Data   []struct{ ID string }
-	}
-	if err != nil || json.Unmarshal(out, &list) != nil || list.Object != "list" || len(list.Data) == 0 || list.Data[0].ID != demoModel {
-		t.Errorf("stdout %q, error %v", out, err)
-	}
-	if code := exitCode(program(t, nil, "models", "list").Run()); code != exitUsage {
-		t.Errorf("exit code %d without credentials", code)
 	}
 }
 

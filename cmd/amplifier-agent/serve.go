@@ -208,6 +208,3 @@ func banner(w io.Writer, addr, url string, o serveOptions) {
 	}
 	fmt.Fprintf(w, "ready: OPENAI_BASE_URL=%s/v1 OPENAI_API_KEY=%s\n", url, o.key)
 }
-
-// patience bounds commands that only ask.
-const patience = 30 * time.Second

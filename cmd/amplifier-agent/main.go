@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(serveCommand(), demoCommand(), modelsCommand(), modesCommand(), skillsCommand(), configCommand(), authCommand(), doctorCommand(), versionCommand())
+	root.AddCommand(serveCommand(), demoCommand(), modelsCommand(), modesCommand(), skillsCommand(), configCommand(), accountCommand(), authCommand(), doctorCommand(), versionCommand())
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK

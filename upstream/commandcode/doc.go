@@ -10,6 +10,7 @@
 //	line.go         the members of a line that are of interest
 //	usage.go        usage, cost and finish reasons
 //	fault.go        errors, in each shape in which the gateway reports them
+//	account.go      whose key it is, what is left to spend and what was spent
 //	fixtures/       whole bodies and what they mean, for tests
 //
 // # Not obvious

@@ -14,7 +14,8 @@
 //   - Answers are built whole before the first byte is sent. Pauses are offsets into those bytes, so a stream at full speed is a
 //     few large writes and costs the bench next to nothing.
 //   - The body is declared text/event-stream although it is NDJSON, as the real gateway does.
-//   - Unlike the real gateway the simulator never answers differently twice: counts, texts and costs follow from the request.
+//   - Unlike the real gateway the simulator never answers differently twice: counts, texts and costs follow from the request. What an
+//     account is told (account.go) is made up; its dates follow the clock, or it would be of a time long past.
 //   - A refusal comes before a Script is asked, so a scripted test still fails when the client sends something wrong.
 //   - Every goroutine belongs to the Server; Close waits for the last one.
 package simulator

@@ -13,6 +13,10 @@ func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /alpha/generate", s.generate)
 	mux.HandleFunc("GET /provider/v1/models", s.listModels)
+	mux.HandleFunc("GET /alpha/whoami", s.account(whoami))
+	mux.HandleFunc("GET /alpha/billing/credits", s.account(credits))
+	mux.HandleFunc("GET /alpha/billing/subscriptions", s.account(subscription))
+	mux.HandleFunc("GET /alpha/usage/summary", s.account(usageSummary))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.plain(w, r, refuseNoRoute(r.Method, r.URL.Path))
 	})

@@ -21,5 +21,6 @@
 //	retry.go      when to ask again
 //	proxy.go      proxies of the environment, certificates
 //	fault.go      errors as gateways report them
+//	window.go     limits of a plan that were reached
 //	drive.go      a body's lines through a provider's Decoder into a pipeline.Stream
 package upstream

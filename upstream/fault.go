@@ -1,8 +1,10 @@
 package upstream
 
 import (
+	"cmp"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +22,9 @@ const (
 	maxRetryAfter   = 1 << 30  // seconds
 	unknownFault    = 502      // status of an error that brings none
 
+	noMessage = "the upstream reports an error without a message"
+	anyPage   = "(an HTML page)"
+
 	// faultWait is how long the body of an error is waited for: its status is known already.
 	faultWait = time.Second
 )
@@ -30,9 +35,10 @@ type Fault struct {
 	Message string
 	Kind    string // type
 	Code    string
-	Retry   bool // isRetryable
-	Marked  bool // isRetryable was said
-	Window  bool // a limit of the plan's: waiting a little does not help
+	Retry   bool    // isRetryable
+	Marked  bool    // isRetryable was said
+	Window  *Window // nil if no limit of the plan's was reached
+	Request string  // what the gateway's own logs call the exchange, for its support; "" if it does not say
 }
 
 // Read takes an error value: a string, or an object that may hold another one.
@@ -76,8 +82,7 @@ func (f *Fault) Read(s *codec.Scanner) {
 		case "isRetryable":
 			f.Retry, f.Marked = s.Bool()
 		case "rateLimit":
-			f.Window = s.Kind() == codec.Object
-			s.Skip()
+			f.Window = readWindow(s)
 		default:
 			s.Skip()
 		}
@@ -107,6 +112,9 @@ func (f *Fault) unwrap() {
 		if inner.Read(&s); s.End() == nil && inner.Message != "" {
 			f.Message, f.Status = inner.Message, inner.Status
 			f.Kind, f.Code = f.Kind+" "+inner.Kind, f.Code+" "+inner.Code
+			if f.Window == nil {
+				f.Window = inner.Window
+			}
 		}
 	}
 }
@@ -120,18 +128,26 @@ func (f *Fault) Says(words ...string) bool {
 // Err classifies the fault. What mask knows never shows in it.
 func (f *Fault) Err(mask *secret.Mask) *pipeline.Error {
 	f.unwrap()
-	f.Message = mask.String(f.Message)
-	if isPage(f.Message) {
-		f.Message = "(an HTML page)"
+	if f.Window == nil && (f.Status == http.StatusTooManyRequests || f.Says("rate limited")) {
+		f.Message, f.Window = proseWindow(f.Message)
 	}
+	f.Message = withoutPage(mask.String(f.Message))
 	e := &pipeline.Error{Origin: pipeline.OriginUpstream, Status: f.Status, Message: Shorten(f.Message)}
 	if e.Message == "" {
-		e.Message = "the upstream reports an error without a message"
+		e.Message = noMessage
+	}
+	if w := f.Window; w != nil {
+		e.Message += mask.String(w.beside(e.Message))
+		e.RetryAfter = w.wait(time.Now())
 	}
 	if e.Status == 0 {
-		e.Status = unknownFault
-		if f.Says("insufficient balance", "insufficient credits") {
-			e.Status = 402
+		switch {
+		case f.Says("insufficient balance", "insufficient credits"):
+			e.Status = http.StatusPaymentRequired
+		case f.Window != nil:
+			e.Status = http.StatusTooManyRequests
+		default:
+			e.Status = unknownFault
 		}
 	}
 	switch {
@@ -153,7 +169,7 @@ func (f *Fault) Err(mask *secret.Mask) *pipeline.Error {
 	if f.Marked {
 		e.Retry = f.Retry
 	}
-	e.Retry = e.Retry && !f.Window
+	e.Retry = e.Retry && f.Window == nil
 	return e
 }
 
@@ -168,14 +184,25 @@ func Refusal(r *Reply, mask *secret.Mask) (*pipeline.Error, *Fault) {
 	if f.Read(&s); s.End() != nil {
 		f = &Fault{Message: strings.ToValidUTF8(string(body), "\uFFFD")}
 	}
-	f.Status = r.Status
+	f.Status, f.Request = r.Status, mask.String(requestID(r))
 	e := f.Err(mask)
-	if f.Message == "" {
-		e.Message = "no message"
+	if rest, none := strings.CutPrefix(e.Message, noMessage); none {
+		e.Message = "no message" + rest
 	}
 	e.Message = "the upstream answered " + strconv.Itoa(r.Status) + ": " + e.Message
-	e.RetryAfter = retryAfter(r.Header("Retry-After"), time.Now())
+	if after := retryAfter(r.Header("Retry-After"), time.Now()); after > 0 {
+		e.RetryAfter = after
+	}
 	return e, f
+}
+
+// requestID is what the gateway and the load balancer before it call an exchange.
+func requestID(r *Reply) string {
+	id, edge := pipeline.Short(r.Header("X-Request-Id")), pipeline.Short(r.Header("Lb-Request-Id"))
+	if id == "" || edge == "" || id == edge {
+		return cmp.Or(id, edge)
+	}
+	return id + ", " + edge
 }
 
 // retryAfter reads a Retry-After field, in either of its forms: seconds, or a date.
@@ -189,10 +216,19 @@ func retryAfter(field string, now time.Time) time.Duration {
 	return 0
 }
 
-// isPage tells a page for browsers from text for people, which may begin with "<400>".
-func isPage(message string) bool {
+// page finds the beginning of a page for browsers inside a text.
+var page = regexp.MustCompile(`(?i)<!doctype|<html\b`)
+
+// withoutPage tells a page for browsers from text for people, which may begin with "<400>" or go before the page.
+func withoutPage(message string) string {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(message), "<")
-	return ok && rest != "" && (rest[0] == '!' || rest[0] == '?' || unicode.IsLetter(rune(rest[0])))
+	if ok && rest != "" && (rest[0] == '!' || rest[0] == '?' || unicode.IsLetter(rune(rest[0]))) {
+		return anyPage
+	}
+	if at := page.FindStringIndex(message); at != nil {
+		return message[:at[0]] + anyPage
+	}
+	return message
 }
 
 // Shorten cuts a message to what is worth showing, between two characters.

@@ -11,13 +11,17 @@ import (
 // TestFaultShapes: what the gateways of different makers wrap their words in.
 func TestFaultShapes(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"error":{"message":"words","type":"t"}}`:        "words",
-		`{"error":"words"}`:                               "words",
-		`{"message":"words"}`:                             "words",
-		`[{"error":{"code":400,"message":"words"}}]`:      "words",
-		`{"detail":"words"}`:                              "words",
-		`{"detail":[{"loc":["body"],"message":"words"}]}`: "words",
-		`{"detail":{"error":{"message":"words"}}}`:        "words",
+		`{"error":{"message":"words","type":"t"}}`:                                           "words",
+		`{"error":"words"}`:                                                                  "words",
+		`{"message":"words"}`:                                                                "words",
+		`[{"error":{"code":400,"message":"words"}}]`:                                         "words",
+		`{"detail":"words"}`:                                                                 "words",
+		`{"detail":[{"loc":["body"],"message":"words"}]}`:                                    "words",
+		`{"detail":{"error":{"message":"words"}}}`:                                           "words",
+		`{"error":{"message":"502 <HTML lang=en>"}}`:                                         "502 (an HTML page)",
+		`{"error":{"message":"no <htmlish> page"}}`:                                          "no <htmlish> page",
+		`{"error":{"message":"{\"message\":\"in\",\"rateLimit\":{\"window\":\"weekly\"}}"}}`: "in (weekly limit)",
+		`{"error":{"message":"m","rateLimit":{"window":"w","reset":-1}}}`:                    "m (w limit)",
 		`[]`: "the upstream reports an error without a message",
 		strings.Repeat("[", 5000) + strings.Repeat("]", 5000): "the upstream reports an error without a message",
 	} {

@@ -94,6 +94,12 @@ type Reseller interface {
 	Reseller() string
 }
 
+// Resolver is implemented by providers that know their models under more names than the ids that they list. Resolve returns the id
+// that a name means, "" if it means none or several. Requests name ids all the same (rulings 12): it is for hints.
+type Resolver interface {
+	Resolve(name string) string
+}
+
 func (r *Registry) add(p pipeline.Provider, m pipeline.Model) {
 	s := pipeline.Served{ID: m.ID, Provider: p, Model: m}
 	full := p.Name() + "/" + m.ID
@@ -149,6 +155,9 @@ func (r *Registry) hint(model string) string {
 	if len(model) > 200 {
 		return ""
 	}
+	if id := r.resolve(model); id != "" {
+		return didYouMean(id)
+	}
 	best, bestDistance := "", len(model)/2+1
 	lower := strings.ToLower(model)
 	for _, s := range r.list {
@@ -164,5 +173,30 @@ func (r *Registry) hint(model string) string {
 	if best == "" {
 		return ""
 	}
-	return " Did you mean '" + best + "'?"
+	return didYouMean(best)
+}
+
+func didYouMean(id string) string { return " Did you mean '" + id + "'?" }
+
+// resolve asks the providers which of their models a name means, with or without the provider's own before it. It returns the id
+// under which that model is served.
+func (r *Registry) resolve(model string) string {
+	asked := "" // models of one provider stand together
+	for _, s := range r.list {
+		p, ok := s.Provider.(Resolver)
+		if !ok || s.Provider.Name() == asked {
+			continue
+		}
+		asked = s.Provider.Name()
+		id := p.Resolve(strings.TrimPrefix(model, asked+"/"))
+		if id == "" {
+			continue
+		}
+		for _, s := range r.list {
+			if s.Model.ID == id && s.Provider.Name() == asked {
+				return s.ID
+			}
+		}
+	}
+	return ""
 }

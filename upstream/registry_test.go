@@ -132,6 +132,32 @@ func TestUnknownModel(t *testing.T) {
 	}
 }
 
+// clever is a provider that knows its models by other names.
+type clever struct {
+	vendor
+	names map[string]string
+}
+
+func (c clever) Resolve(name string) string { return c.names[name] }
+
+// TestHintAsksTheProviders before it looks for what is spelt alike. The request is refused all the same (rulings 12).
+func TestHintAsksTheProviders(t *testing.T) {
+	r, _, err := enumerate(t, list("a", "sonnet", "shared"), clever{list("b", "shared", "zai-org/GLM-5.3", "claude-sonnet-5"),
+		map[string]string{"sonnett": "claude-sonnet-5", "glm-5.3": "zai-org/GLM-5.3", "dup": "shared", "gone": "not-served"}}, list("c", "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for model, hint := range map[string]string{
+		"sonnett": "claude-sonnet-5", "glm-5.3": "zai-org/GLM-5.3", "b/glm-5.3": "zai-org/GLM-5.3", "dup": "b/shared", "gone": "",
+		"sonet": "sonnet", // by its letters
+	} {
+		_, _, err := r.Lookup(model)
+		if e := wantError(t, err, pipeline.CodeUnknownModel, "is not served"); hint == "" && strings.Contains(e.Message, "Did you mean") || hint != "" && !strings.HasSuffix(e.Message, " Did you mean '"+hint+"'?") {
+			t.Errorf("%q: %q, want %q", model, e.Message, hint)
+		}
+	}
+}
+
 func TestFailuresAreSkipped(t *testing.T) {
 	r, log, err := enumerate(t, vendor{name: "down", err: errors.New("no route")}, list("empty"), list("up", "x"))
 	if err != nil || served(r) != "x" {

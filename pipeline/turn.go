@@ -89,6 +89,7 @@ type Sampling struct {
 	MaxTokens   int64    // of the answer; 0 and less mean no wish
 	Stop        []string // sequences that end the answer
 	ToolChoice  []byte   // a JSON string or object
+	Effort      string   // how much to think, in the client's word
 }
 
 // Header is what of the request's header fields matters to stages.

@@ -43,6 +43,7 @@ func (d *decoder) request() error {
 	}
 	var model, messages bool
 	var maxTokens, maxCompletionTokens int64
+	var effort, reasoning string
 	sampling := &d.turn.Sampling
 	for d.s.Object(); d.s.Key(); {
 		var err error
@@ -71,6 +72,10 @@ func (d *decoder) request() error {
 			sampling.Stop, err = d.stop()
 		case "tool_choice":
 			sampling.ToolChoice, err = d.expect("tool_choice", "a string or an object", codec.String, codec.Object)
+		case "reasoning_effort":
+			effort = d.lenientText()
+		case "reasoning":
+			reasoning = d.reasoningEffort()
 		case "stream_options":
 			err = d.streamOptions()
 		default:
@@ -92,6 +97,9 @@ func (d *decoder) request() error {
 	}
 	if sampling.MaxTokens = maxCompletionTokens; sampling.MaxTokens == 0 { // the newer name counts
 		sampling.MaxTokens = maxTokens
+	}
+	if sampling.Effort = effort; effort == "" {
+		sampling.Effort = reasoning
 	}
 	return nil
 }
@@ -210,6 +218,23 @@ func (d *decoder) streamOptions() error {
 		}
 	}
 	return nil
+}
+
+// reasoningEffort reads {"effort": …}, which other APIs have in place of reasoning_effort. What is neither counts as absent, as
+// clients put other things in there.
+func (d *decoder) reasoningEffort() (effort string) {
+	if d.s.Kind() != codec.Object {
+		d.s.Skip()
+		return ""
+	}
+	for d.s.Object(); d.s.Key(); {
+		if string(d.s.Name()) == "effort" {
+			effort = d.lenientText()
+		} else {
+			d.s.Skip()
+		}
+	}
+	return effort
 }
 
 // null consumes the next value if it is null.

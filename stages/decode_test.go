@@ -51,6 +51,8 @@ func TestDecodeFields(t *testing.T) {
 		{"tools", `[] null`, `1 "x" true {}`},
 		// What is not in the table is accepted and ignored (rulings 37).
 		{"n", `1 "x" null {} [[[]]]`, ``},
+		{"reasoning_effort", `"high" null 0.5 true {} []`, ``}, // clients put all kinds of things in there
+		{"reasoning", `{"effort":"high"} {"effort":7} {} "x" true null [1]`, ``},
 		{"response_format", `{"type":"json_object"} 5`, ``},
 		{"logprobs", `true "x"`, ``},
 		{"parallel_tool_calls", `false "x"`, ``},
@@ -70,6 +72,26 @@ func TestDecodeFields(t *testing.T) {
 	invalid(t, with(`"stop":[1]`), "stop[0]")
 	invalid(t, with(`"stop":["a","b",null]`), "stop[2]")
 	invalid(t, with(`"stream_options":{"include_usage":1}`), "stream_options.include_usage")
+}
+
+// TestDecodeEffort: the name of this API counts, then that of others.
+func TestDecodeEffort(t *testing.T) {
+	for fields, want := range map[string]string{
+		`"reasoning_effort":"high"`:                                            "high",
+		`"reasoning_effort":"h\u0069gh"`:                                       "high",
+		`"reasoning":{"summary":{"effort":"x"},"effort":"low","exclude":true}`: "low",
+		`"reasoning":{"effort":"low"},"reasoning_effort":"high"`:               "high",
+		`"reasoning_effort":"high","reasoning":{"effort":"low"}`:               "high",
+		`"reasoning_effort":"","reasoning":{"effort":"low"}`:                   "low",
+		`"reasoning_effort":null`:                                              "",
+		`"reasoning_effort":{"effort":"low"},"reasoning":"high"`:               "",
+		`"reasoning":{"effort":null}`:                                          "",
+	} {
+		turn, err := decode(t, with(fields))
+		if err != nil || turn.Sampling.Effort != want {
+			t.Errorf("%s: %q, %v", fields, turn.Sampling.Effort, err)
+		}
+	}
 }
 
 func TestDecodeRequired(t *testing.T) {

@@ -29,12 +29,15 @@ const ReasoningNever = "never"
 type Config struct {
 	ID     string // what the provider is called; "" means the preset's name
 	Preset string // one of Presets; "" means PresetPlain
+	// Own is a preset of the caller's, in place of one of Presets; nil for none. It is read only.
+	Own *Preset
 	// BaseURL is what /chat/completions is put behind; "" means the preset's. Its query goes with every request.
 	BaseURL   string
 	Key       string
 	Header    [][2]string // sent with every request, over what is sent otherwise
 	UserAgent string
-	MaxTokens int // of an answer, where the client has no wish; 0 leaves it to the upstream
+	MaxTokens int    // of an answer, where the client has no wish; 0 leaves it to the upstream
+	Effort    string // reasoning_effort, where the client has no wish; "" leaves it to the upstream
 	// Reasoning is the name of the member in which an assistant message replays reasoning; "" means the preset's.
 	Reasoning string
 	Idle      time.Duration     // longest silence, see upstream.TransportConfig
@@ -47,6 +50,9 @@ type Config struct {
 	Mask      *secret.Mask      // learns the key, and takes what it knows out of errors; nil means one of its own
 	// Models are what is served if the upstream does not list it; it is not asked then.
 	Models []string
+	// Judge sees each error that the upstream reports before it is handed over, and may change it; f is what it was made of. It may
+	// be called concurrently. Nil for nobody.
+	Judge func(e *pipeline.Error, f *upstream.Fault)
 }
 
 // Provider implements pipeline.Provider. Close it to give up its idle connections.
@@ -65,7 +71,9 @@ var _ pipeline.Provider = (*Provider)(nil)
 func New(c Config) (*Provider, error) {
 	c.Preset = cmp.Or(c.Preset, PresetPlain)
 	preset, ok := Presets[c.Preset]
-	if !ok {
+	if c.Own != nil {
+		preset = *c.Own
+	} else if !ok {
 		return nil, fmt.Errorf("unknown preset %q: use one of %s", c.Preset, strings.Join(slices.Sorted(maps.Keys(Presets)), ", "))
 	}
 	c.ID = cmp.Or(c.ID, c.Preset)
@@ -197,7 +205,7 @@ func (p *Provider) Stream(ctx context.Context, r *pipeline.Round) pipeline.Strea
 			Tries:   r.Tries,
 			Model:   r.Model,
 		}
-		begin := func() upstream.Decoder { return NewDecoder(p.mask) }
+		begin := func() upstream.Decoder { return &Decoder{mask: p.mask, judge: p.cfg.Judge} }
 		p.t.Stream(ctx, call, codec.LineOptions{MaxBytes: p.cfg.MaxLine}, begin, upstream.NewEmitter(yield), p.refusal)
 	}
 }

@@ -36,6 +36,8 @@ func TestNew(t *testing.T) {
 		"no scheme":               {Config{BaseURL: "127.0.0.1:8080/v1?key=" + testKey}, `base URL "127.0.0.1:8080/v1": an http:// or https:// URL is needed`},
 		"another scheme":          {Config{BaseURL: "ftp://x"}, `base URL "ftp://x": an http:// or https:// URL is needed`},
 		"an URL that holds a key": {Config{BaseURL: "http://x:y/" + testKey}, `base URL: invalid port ":y" after host`},
+		"own preset":              {Config{BaseURL: local, Key: testKey, Preset: "nonsense", Own: &Preset{}}, ""},
+		"own preset, no key":      {Config{BaseURL: local, Own: &Preset{KeyVariables: []string{"MY_KEY"}}}, "no key: export MY_KEY"},
 		"max tokens":              {Config{BaseURL: local, MaxTokens: -1}, "max_tokens -1: use 1 or more"},
 	} {
 		p, err := New(row.c)

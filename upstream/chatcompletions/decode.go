@@ -14,9 +14,10 @@ const usageWait = 250 * time.Millisecond
 
 // Decoder decodes the lines of one answer. It implements upstream.Decoder. Lines that are no JSON objects are passed over.
 type Decoder struct {
-	mask    *secret.Mask  // takes credentials out of errors
-	outer   codec.Scanner // of a line, then of its choices
-	inner   codec.Scanner // of a value inside them
+	mask    *secret.Mask                           // takes credentials out of errors
+	judge   func(*pipeline.Error, *upstream.Fault) // sees errors that the upstream reports; nil for nobody
+	outer   codec.Scanner                          // of a line, then of its choices
+	inner   codec.Scanner                          // of a value inside them
 	chunk   chunk
 	choice  choice
 	calls   calls
@@ -41,7 +42,7 @@ func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
 	}
 	if c.isFault() {
 		if !d.finished { // nobody needs to know that what came after the answer failed
-			out.Fail(streamFault(c.err, c.message, d.mask))
+			out.Fail(d.streamFault(c.err, c.message))
 		}
 		return
 	}
@@ -64,7 +65,7 @@ func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
 func (d *Decoder) answer(out *upstream.Emitter) {
 	c := &d.choice
 	if present(c.err) && !d.finished {
-		out.Fail(streamFault(c.err, nil, d.mask))
+		out.Fail(d.streamFault(c.err, nil))
 		return
 	}
 	if c.message != nil && !c.delta && string(d.chunk.object) != "chat.completion.chunk" {

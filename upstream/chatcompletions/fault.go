@@ -6,7 +6,6 @@ import (
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
-	"amplifier-agent/pipeline/secret"
 	"amplifier-agent/upstream"
 )
 
@@ -24,7 +23,7 @@ func present(raw []byte) bool {
 
 // streamFault makes an error of one that came with status 200: a string or an object, or a message beside it. What kind it is
 // stands in a number if there is one, else in words.
-func streamFault(raw []byte, message codec.Text, mask *secret.Mask) *pipeline.Error {
+func (d *Decoder) streamFault(raw []byte, message codec.Text) *pipeline.Error {
 	f := upstream.Fault{Message: message.String()}
 	if present(raw) {
 		var s codec.Scanner
@@ -37,7 +36,7 @@ func streamFault(raw []byte, message codec.Text, mask *secret.Mask) *pipeline.Er
 	if f.Status == 0 {
 		f.Status = statusOf(f.Kind + " " + f.Code)
 	}
-	return classify(f.Err(mask), &f)
+	return classify(f.Err(d.mask), &f, d.judge)
 }
 
 // statusOf is the status with which an error of these words would have come before the stream, 0 if they say nothing.
@@ -56,13 +55,20 @@ func statusOf(words string) int {
 	return 0
 }
 
-// classify adds what upstream.Fault does not know: a 429 for an empty account is nothing to wait for.
-func classify(e *pipeline.Error, f *upstream.Fault) *pipeline.Error {
+// classify adds what upstream.Fault does not know: a 429 for an empty account is nothing to wait for. Who judges, which may be nil,
+// has the last word.
+func classify(e *pipeline.Error, f *upstream.Fault, judge func(*pipeline.Error, *upstream.Fault)) *pipeline.Error {
 	if f.Says("insufficient quota") {
 		e.Code, e.Retry = pipeline.CodePlan, false
+	}
+	if judge != nil {
+		judge(e, f)
 	}
 	return e
 }
 
 // refusal makes an error of an answer whose status is not 200.
-func (p *Provider) refusal(r *upstream.Reply) error { return classify(upstream.Refusal(r, p.mask)) }
+func (p *Provider) refusal(r *upstream.Reply) error {
+	e, f := upstream.Refusal(r, p.mask)
+	return classify(e, f, p.cfg.Judge)
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"amplifier-agent/pipeline"
+	"amplifier-agent/upstream"
 )
 
 // TestStreamFaults gives each error that comes with status 200 to the decoder, first and between deltas.
@@ -95,6 +96,41 @@ func TestRefusals(t *testing.T) {
 		r := run(t, connect(t, s.URL), ask("hi"))
 		if e := wantError(t, r.err, row.code, row.status, row.message); e.Retry != row.retry || e.RetryAfter != row.wantAfter {
 			t.Errorf("%d %s: retry %v after %s", row.status, row.body, e.Retry, e.RetryAfter)
+		}
+	}
+}
+
+// TestJudge: who made the provider hears of each error that the upstream reports, and has the last word. Other failures are none of
+// the upstream's words.
+func TestJudge(t *testing.T) {
+	for _, row := range []struct {
+		status int
+		body   string
+		heard  string // code and message
+		want   string
+	}{
+		{400, `{"error":{"message":"bad","code":"c"}}`, "c bad", "the upstream answered 400: bad (judged)"},
+		{200, stream(`{"error":{"message":"bad","code":"c"}}`), "c bad", "bad (judged)"},
+		{200, stream(`{"choices":[{"delta":{},"error":{"message":"bad"}}]}`), " bad", "bad (judged)"},
+		{429, `{"error":{"message":"pay","code":"insufficient_quota"}}`, "insufficient_quota pay", "the upstream answered 429: pay (judged)"},
+		{200, stream(`{"choices":[]}`), "", "the upstream's stream was cut off: no finish reason arrived"},
+	} {
+		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.WriteHeader(row.status)
+			_, _ = io.WriteString(w, row.body)
+		})
+		heard := ""
+		p := connect(t, s.URL, func(c *Config) {
+			c.ID, c.Own = "mine", &Preset{MaxTokens: "max_tokens", KeyVariables: []string{"MY_KEY"}}
+			c.Judge = func(e *pipeline.Error, f *upstream.Fault) {
+				heard = f.Code + " " + f.Message
+				e.Message, e.Code, e.Retry = e.Message+" (judged)", pipeline.CodePlan, false
+			}
+		})
+		e := pipeline.AsError(run(t, p, ask("hi")).err)
+		if heard != row.heard || e.Message != row.want || (e.Code == pipeline.CodePlan) != (row.heard != "") {
+			t.Errorf("%s: heard %q, error %s %q", row.body, heard, e.Code, e.Message)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 //
 // Moved is how many images are not where the client had them.
 func (p *Provider) appendMessages(dst []byte, r *pipeline.Round) (out []byte, moved int) {
-	w := writer{dst: append(dst, '['), reasoning: p.cfg.Reasoning}
+	w := writer{dst: append(dst, '['), reasoning: p.cfg.Reasoning, signature: p.preset.Signature}
 	if system := p.system(r); system != "" {
 		w.plain("system", system)
 	}
@@ -48,6 +48,7 @@ func (p *Provider) appendMessages(dst []byte, r *pipeline.Round) (out []byte, mo
 type writer struct {
 	dst       []byte
 	reasoning string // name of the member that replays it, "" if it is not replayed
+	signature string // of calls, "" for none
 	msgs      int
 	moved     int // images
 }
@@ -152,7 +153,13 @@ func (w *writer) calls(calls []pipeline.Call) {
 		w.str(c.Name)
 		w.lit(`,"arguments":`)
 		w.dst = codec.AppendString(w.dst, c.Arguments)
-		if w.lit("}}"); i == len(calls)-1 {
+		w.lit("}")
+		if w.signature != "" {
+			w.lit(`,"extra_content":{"google":{"thought_signature":`)
+			w.str(w.signature)
+			w.lit("}}")
+		}
+		if w.lit("}"); i == len(calls)-1 {
 			w.lit("]")
 		}
 	}

@@ -25,6 +25,9 @@ type Preset struct {
 	Reasoning string // name of the member in which an assistant message replays reasoning (rulings 16); "" if it takes none
 	Developer bool   // it knows the role developer, and system messages between others
 	Initiator bool   // it wants to know in the header whether a person or a tool asks, and whether there are images
+	// Signature goes with each tool call of the history, as the model's own signature of the thought that led to it, which does not
+	// reach clients and so does not come back; "" if none is asked for.
+	Signature string
 }
 
 // PresetPlain is the preset for a base URL of which nothing is known.
@@ -58,7 +61,7 @@ var Presets = map[string]Preset{
 	"gemini": {
 		BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai", Path: "/v1beta/openai",
 		KeyVariables: []string{"GOOGLE_API_KEY", "GEMINI_API_KEY"},
-		MaxTokens:    maxTokens,
+		MaxTokens:    maxTokens, Signature: "skip_thought_signature_validator", // without one Gemini 3 refuses calls
 	},
 	"github-copilot": {
 		BaseURL:      "https://api.githubcopilot.com",

@@ -23,6 +23,10 @@ func (p *Provider) appendRequest(dst []byte, r *pipeline.Round) []byte {
 		dst = append(dst, `,"`+p.preset.MaxTokens+`":`...)
 		dst = strconv.AppendInt(dst, n, 10)
 	}
+	if effort := cmp.Or(r.Sampling.Effort, p.cfg.Effort); effort != "" {
+		dst = append(dst, `,"reasoning_effort":`...)
+		dst = codec.AppendString(dst, effort)
+	}
 	dst = appendSampling(dst, &r.Sampling)
 	if r.Sampling.ToolChoice != nil && len(r.Tools) > 0 { // without tools it is refused
 		dst = append(append(dst, `,"tool_choice":`...), r.Sampling.ToolChoice...)

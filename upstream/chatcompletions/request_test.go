@@ -49,7 +49,13 @@ var requests = map[string]struct {
 	change func(*Config)
 	round  *pipeline.Round
 }{
-	"minimal": {round: ask("hi")},
+	"minimal":           {round: ask("hi")},
+	"effort":            {preset: "openai", round: &pipeline.Round{Messages: []pipeline.Message{user("hi")}, Sampling: pipeline.Sampling{Effort: "minimal", Temperature: []byte("1")}}},
+	"effort_configured": {change: func(c *Config) { c.Effort = "a \"lot\"" }, round: ask("hi")},
+	"effort_both":       {change: func(c *Config) { c.Effort = "low" }, round: &pipeline.Round{Messages: []pipeline.Message{user("hi")}, Sampling: pipeline.Sampling{Effort: "high"}}},
+	"signatures": {preset: "gemini", round: &pipeline.Round{Messages: []pipeline.Message{
+		user("compare"), assistant("", toolCall("c1", "f", `{}`), toolCall("c2", "f", `{"a": 1}`)), toolResult("c1", say("1")), toolResult("c2", say("2")),
+	}}},
 	"images": {round: &pipeline.Round{System: "look", Messages: []pipeline.Message{
 		{Role: pipeline.RoleUser, Parts: []pipeline.Part{say("what is this?"), show(), say(""), show(), say("and \"that\"?\n\u2028")}},
 		assistant("a dot"),

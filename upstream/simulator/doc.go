@@ -9,6 +9,9 @@
 // the prompt asks for) → turn (turn.go: the event lines) or fault (fault.go) → play (play.go: bytes, pauses and the end).
 // A plan, a fault and a test's own script all end as one Answer, so every one of them can be slowed, cut or compressed alike.
 //
+// POST /provider/v1/chat/completions checks in its own words (chat.go) and then answers with the same plans, faults and scripts, whose
+// lines are put into chunks (chunks.go).
+//
 // Not obvious:
 //
 //   - Answers are built whole before the first byte is sent. Pauses are offsets into those bytes, so a stream at full speed is a

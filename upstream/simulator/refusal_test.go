@@ -82,7 +82,7 @@ func TestRefusesAnyKeyButEmpty(t *testing.T) {
 
 func TestRefusesRoutes(t *testing.T) {
 	g := serve(t, Options{})
-	for _, row := range [][2]string{{"GET", "/alpha/generate"}, {"POST", "/provider/v1/models"}, {"POST", "/provider/v1/chat/completions"}, {"GET", "/"}, {"GET", "/alpha/who"}} {
+	for _, row := range [][2]string{{"GET", "/alpha/generate"}, {"POST", "/provider/v1/models"}, {"GET", "/provider/v1/chat/completions"}, {"GET", "/"}, {"GET", "/alpha/who"}} {
 		r, err := http.NewRequestWithContext(t.Context(), row[0], g.URL()+row[1], nil)
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /alpha/generate", s.generate)
+	mux.HandleFunc("POST /provider/v1/chat/completions", s.chatCompletions)
 	mux.HandleFunc("GET /provider/v1/models", s.listModels)
 	mux.HandleFunc("GET /alpha/whoami", s.account(whoami))
 	mux.HandleFunc("GET /alpha/billing/credits", s.account(credits))
@@ -28,13 +29,16 @@ func (s *Server) plain(w http.ResponseWriter, r *http.Request, a *Answer) {
 }
 
 // generate is one exchange of POST /alpha/generate.
-func (s *Server) generate(w http.ResponseWriter, r *http.Request) {
+func (s *Server) generate(w http.ResponseWriter, r *http.Request) { s.exchange(w, r, s.receive) }
+
+// exchange plays what receive has decided.
+func (s *Server) exchange(w http.ResponseWriter, r *http.Request, receive func(*http.Request) (*Answer, error)) {
 	s.live.Add(1)
 	defer s.live.Done()
 	s.active.Add(1)
 	defer s.active.Add(-1)
 
-	a, err := s.receive(r)
+	a, err := receive(r)
 	if err == nil {
 		err = s.play(w, r, a)
 	} else {

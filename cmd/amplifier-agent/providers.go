@@ -284,9 +284,11 @@ func commandCode(s *sources, u *upstreams, id string, cfg []byte) (cc commandcod
 		Version   string `json:"version"`
 		ZDR       bool   `json:"zdr"`
 		MaxTokens int    `json:"max_tokens"`
+		Effort    string `json:"reasoning_effort"`
+		ThreadID  bool   `json:"thread_id"`
 		CAFile    string `json:"ca_file"`
 	}
-	err = settings(s, id, cfg, &c, "base_url", "api_key", "surface", "version", "zdr", "max_tokens", "ca_file", "default_model")
+	err = settings(s, id, cfg, &c, "base_url", "api_key", "surface", "version", "zdr", "max_tokens", "reasoning_effort", "thread_id", "ca_file", "default_model")
 	if err != nil {
 		return cc, err
 	}
@@ -309,6 +311,8 @@ func commandCode(s *sources, u *upstreams, id string, cfg []byte) (cc commandcod
 		Version:   cmp.Or(c.Version, s.env("COMMANDCODE_VERSION")),
 		ZDR:       c.ZDR || zdr,
 		MaxTokens: c.MaxTokens,
+		Effort:    c.Effort,
+		ThreadID:  c.ThreadID,
 		UserAgent: userAgent(),
 		Idle:      idle(s.host.Limits.Idle),
 		Tries:     s.host.Limits.Tries,
@@ -378,11 +382,12 @@ func openPreset(name string) module {
 			APIKey    string            `json:"api_key"` // config.Resolve reads it: this is for its type
 			Headers   map[string]string `json:"headers"`
 			MaxTokens int               `json:"max_tokens"`
+			Effort    string            `json:"reasoning_effort"`
 			Models    []string          `json:"models"`
 			Reasoning string            `json:"reasoning"`
 			CAFile    string            `json:"ca_file"`
 		}
-		if err := settings(s, id, cfg, &c, "base_url", "api_key", "headers", "max_tokens", "models", "reasoning", "ca_file", "default_model"); err != nil {
+		if err := settings(s, id, cfg, &c, "base_url", "api_key", "headers", "max_tokens", "reasoning_effort", "models", "reasoning", "ca_file", "default_model"); err != nil {
 			return nil, err
 		}
 		cred, err := s.credential(id, name, cfg)
@@ -394,7 +399,7 @@ func openPreset(name string) module {
 			header = append(header, [2]string{field, c.Headers[field]})
 		}
 		p, err := chatcompletions.New(chatcompletions.Config{
-			ID: id, Preset: name, BaseURL: cred.Endpoint, Key: cred.Key, Header: header, MaxTokens: c.MaxTokens, Models: c.Models, Reasoning: c.Reasoning,
+			ID: id, Preset: name, BaseURL: cred.Endpoint, Key: cred.Key, Header: header, MaxTokens: c.MaxTokens, Effort: c.Effort, Models: c.Models, Reasoning: c.Reasoning,
 			CAFile: s.file(c.CAFile), Recorder: s.recorder(id, name, ""), UserAgent: userAgent(), Idle: idle(s.host.Limits.Idle), Tries: s.host.Limits.Tries, MaxLine: s.host.Limits.LineBytes, Log: s.log, Mask: s.mask,
 		})
 		if err != nil {

@@ -114,7 +114,7 @@ var Keys = []Key{
 		Doc: "What becomes of a client's system messages: notes of the user below the system prompt, or the system prompt itself, as through a plain proxy."},
 
 	{Path: "sampling", Type: Choice, Choices: []string{SamplingIgnore, SamplingForward}, Default: `"ignore"`, field: func(h *Host) any { return &h.Sampling },
-		Doc: "What becomes of `temperature`, `top_p`, `max_tokens`, `stop` and `tool_choice` in requests."},
+		Doc: "What becomes of `temperature`, `top_p`, `max_tokens`, `stop`, `tool_choice` and `reasoning_effort` in requests."},
 	{Path: "streamErrors", Type: Choice, Choices: []string{StreamErrorsInline, StreamErrorsEvent}, Default: `"inline"`, field: func(h *Host) any { return &h.StreamErrors },
 		Doc: "How an error in the middle of a stream is told: as text in the answer, followed by its normal end, or as an error object that ends it."},
 	{Path: "preflightMs", Type: Number, Max: 60_000, Default: "50", unit: time.Millisecond, field: func(h *Host) any { return &h.Preflight },

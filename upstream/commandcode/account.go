@@ -166,7 +166,8 @@ func (a *Account) get(ctx context.Context, path string, parameters ...string) (o
 		path += "?" + query.Encode()
 	}
 	refuse := func(r *upstream.Reply) error {
-		e, _ := upstream.Refusal(r, a.mask)
+		e, f := upstream.Refusal(r, a.mask)
+		explain(e, f)
 		return e
 	}
 	err = a.t.Get(ctx, &upstream.Call{Method: "GET", Path: path, Header: a.header}, maxAccountBytes, &o, refuse)

@@ -1,6 +1,7 @@
 package commandcode
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -8,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +19,7 @@ import (
 	"amplifier-agent/pipeline"
 	"amplifier-agent/pipeline/secret"
 	"amplifier-agent/upstream"
+	"amplifier-agent/upstream/chatcompletions"
 )
 
 // Name is the provider's name.
@@ -44,8 +48,10 @@ type Config struct {
 	Surface   string
 	Version   string
 	UserAgent string
-	ZDR       bool // ask for zero data retention
-	MaxTokens int
+	ZDR       bool   // ask for zero data retention
+	MaxTokens int    // of an answer, where the client has no wish; 0 means DefaultMaxTokens
+	Effort    string // how much to think, where the client has no wish: low to max, or none; "" leaves it to the model
+	ThreadID  bool   // generate: name the conversation in the body too
 	// WorkingDir is told to the gateway as the project's directory; "" tells it nothing.
 	WorkingDir string
 	Idle       time.Duration     // longest silence, see upstream.TransportConfig
@@ -62,9 +68,12 @@ type Config struct {
 type Provider struct {
 	cfg    Config
 	t      *upstream.Transport
+	chat   *chatcompletions.Provider // of the provider surface; nil on the other
 	header [][2]string
 	lines  codec.LineOptions
 	mask   *secret.Mask                   // knows the key
+	listed atomic.Pointer[ids]            // models that the gateway listed last; nil before that
+	blind  sync.Map                       // models of which it was logged that they see no images
 	banned atomic.Pointer[pipeline.Error] // "Proxy use detected": the surface is off for the life of the process (rulings 11)
 }
 
@@ -85,6 +94,7 @@ func New(c Config) (*Provider, error) {
 	if err := checkSurface(c.Surface, t.Host()); err != nil {
 		return nil, err
 	}
+	c.Surface = cmp.Or(c.Surface, SurfaceGenerate)
 	if c.Key = secret.CleanKey(c.Key); c.Key == "" {
 		return nil, errors.New("no key: export COMMANDCODE_API_KEY, or try the server without one: --demo")
 	}
@@ -101,6 +111,9 @@ func New(c Config) (*Provider, error) {
 		return nil, fmt.Errorf("max_tokens %d: use 1 to %d", c.MaxTokens, maxMaxTokens)
 	}
 	c.MaxTokens = min(c.MaxTokens, maxMaxTokens)
+	if word := effortWord(c.Effort); word != "" && !slices.Contains(efforts, word) {
+		return nil, fmt.Errorf("reasoning_effort %q: use %s, or none", c.Effort, strings.Join(efforts, ", "))
+	}
 	if c.Mask == nil {
 		c.Mask = new(secret.Mask)
 	}
@@ -117,12 +130,20 @@ func New(c Config) (*Provider, error) {
 		{"Content-Type", "application/json"},
 		{"Accept-Encoding", "identity"},
 		{"User-Agent", c.UserAgent},
-		{"x-cli-environment", "production"},
-		{"x-command-code-version", c.Version},
 	}
+	var zdr [][2]string
 	if c.ZDR {
-		p.header = append(p.header, [2]string{"x-cmd-zdr", "1"})
+		zdr = [][2]string{{"x-cmd-zdr", "1"}}
 	}
+	p.header = append(p.header, zdr...)
+	if c.Surface == SurfaceProvider {
+		if p.chat, err = p.openChat(zdr); err != nil {
+			t.Close()
+			return nil, err
+		}
+		return p, nil
+	}
+	p.header = append(p.header, [2]string{"x-cli-environment", "production"}, [2]string{"x-command-code-version", c.Version})
 	return p, nil
 }
 
@@ -131,10 +152,8 @@ func checkSurface(surface, host string) error {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	vendor := host == vendorDomain || strings.HasSuffix(host, "."+vendorDomain)
 	switch surface {
-	case SurfaceGenerate:
+	case SurfaceGenerate, SurfaceProvider:
 		return nil
-	case SurfaceProvider:
-		return fmt.Errorf("surface %q is not built yet: use %q, or another provider", SurfaceProvider, SurfaceGenerate)
 	case "":
 		if vendor {
 			return fmt.Errorf("choose a surface on the vendor's own host: COMMANDCODE_SURFACE=%s or COMMANDCODE_SURFACE=%s. "+
@@ -150,27 +169,38 @@ func checkSurface(surface, host string) error {
 func (p *Provider) Name() string { return p.cfg.ID }
 
 // Close closes the idle connections.
-func (p *Provider) Close() { p.t.Close() }
+func (p *Provider) Close() {
+	p.t.Close()
+	if p.chat != nil {
+		p.chat.Close()
+	}
+}
 
 // Stream implements pipeline.Provider.
 func (p *Provider) Stream(ctx context.Context, r *pipeline.Round) pipeline.Stream {
 	return func(yield func(*pipeline.Event, error) bool) {
 		if e := p.banned.Load(); e != nil {
 			off := *e
-			off.Message = "the generate surface is switched off until this program is started again, since the gateway refused it: " + e.Message
+			off.Message = "the " + p.cfg.Surface + " surface is switched off until this program is started again, since the gateway refused it: " + e.Message
 			yield(nil, &off)
 			return
 		}
+		q := p.fit(r)
+		if p.chat != nil {
+			p.chat.Stream(ctx, &q)(yield)
+			return
+		}
+		session := sessionID(r.Conversation)
 		call := &upstream.Call{
 			Method:  "POST",
 			Path:    "/alpha/generate",
-			Header:  append(p.header[:len(p.header):len(p.header)], [2]string{"x-session-id", sessionID(r.Conversation)}),
-			Body:    p.appendRequest(nil, r, time.Now()),
+			Header:  append(p.header[:len(p.header):len(p.header)], [2]string{"x-session-id", session}),
+			Body:    p.appendRequest(nil, &q, session, time.Now()),
 			Silence: r.Silence,
 			Tries:   r.Tries,
-			Model:   r.Model,
+			Model:   q.Model,
 		}
-		p.t.Stream(ctx, call, p.lines, func() upstream.Decoder { return NewDecoder(p.mask) }, upstream.NewEmitter(yield), p.refusal)
+		p.t.Stream(ctx, call, p.lines, p.decoder, upstream.NewEmitter(yield), p.refusal)
 	}
 }
 
@@ -183,6 +213,7 @@ func (p *Provider) Models(ctx context.Context) ([]pipeline.Model, error) {
 		return nil, fmt.Errorf("list models: %w", err)
 	}
 	models := make([]pipeline.Model, 0, len(list.Data))
+	names := make([]string, 0, len(list.Data))
 	for _, raw := range list.Data {
 		var m struct {
 			ID            string `json:"id"`
@@ -194,14 +225,19 @@ func (p *Provider) Models(ctx context.Context) ([]pipeline.Model, error) {
 			continue
 		}
 		models = append(models, p.model(m.ID, m.Name, m.ContextLength))
+		names = append(names, m.ID)
+	}
+	if len(names) > 0 {
+		p.listed.Store(newIDs(names))
 	}
 	return models, nil
 }
 
 // model puts together what the gateway and the catalogue know. The gateway's word counts more.
 func (p *Provider) model(id, name string, context int64) pipeline.Model {
-	m := pipeline.Model{ID: id, Name: name, ContextTokens: context, Defaults: []byte(fmt.Sprintf(`{"max_tokens":%d}`, p.cfg.MaxTokens))}
-	if k, ok := catalogue()[id]; ok {
+	k, ok := catalogue()[id]
+	m := pipeline.Model{ID: id, Name: name, ContextTokens: context, Defaults: fmt.Appendf(nil, `{"max_tokens":%d}`, p.maxTokens(0, k.output))}
+	if ok {
 		m.OutputTokens, m.Capabilities = k.output, k.capabilities()
 		if m.ContextTokens == 0 {
 			m.ContextTokens = k.context

@@ -17,6 +17,7 @@ const costWait = 250 * time.Millisecond
 // nobody knows, are passed over.
 type Decoder struct {
 	mask    *secret.Mask // takes credentials out of errors
+	of      *Provider    // which hears of them; nil for none
 	s       codec.Scanner
 	l       line
 	scratch []byte
@@ -24,6 +25,7 @@ type Decoder struct {
 	step     pipeline.StepInfo // handed out with an event
 	end      pipeline.StepInfo // what finish has said
 	last     pipeline.StepInfo // what the last finish-step has said
+	wrote    int64             // to the cache, by all finish-steps
 	stepped  bool              // a finish-step has come
 	finished bool              // finish has come
 	costed   bool              // the cost of the last step has come
@@ -35,6 +37,9 @@ var _ upstream.Decoder = (*Decoder)(nil)
 
 // NewDecoder returns a Decoder for one answer. What mask knows is taken out of the upstream's errors; it may be nil.
 func NewDecoder(mask *secret.Mask) *Decoder { return &Decoder{mask: mask} }
+
+// decoder returns a Decoder whose errors the provider hears of.
+func (p *Provider) decoder() upstream.Decoder { return &Decoder{mask: p.mask, of: p} }
 
 // Line implements upstream.Decoder.
 func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
@@ -66,7 +71,7 @@ func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
 	case "provider-metadata":
 		d.cost(out)
 	case "error":
-		out.Fail(streamFault(l.err, l.message, d.mask))
+		out.Fail(d.streamFault())
 	case "abort":
 		out.Fail(aborted(l.reason, d.mask))
 	default: // start, start-step, the starts and ends of blocks, and what is not known
@@ -130,7 +135,8 @@ func (d *Decoder) finishStep(out *upstream.Emitter) {
 	d.stepped = true
 	d.last = finish(l.finish, l.rawFinish)
 	d.step = d.last
-	d.step.Usage = usage(&d.s, l.usage)
+	d.step.Usage = usage(&d.s, l.usage, l.metadata, -1)
+	d.wrote += d.step.Usage.CacheWrite
 	d.step.Cost, d.step.Generation = cost(&d.s, l.metadata)
 	d.costed = d.step.Cost.Known() // that of an earlier step says nothing about this one
 	out.Emit(pipeline.Event{Kind: pipeline.Step, Step: &d.step})
@@ -143,10 +149,10 @@ func (d *Decoder) finish(out *upstream.Emitter) {
 	if d.end = finish(l.finish, l.rawFinish); d.end.Reason == pipeline.ReasonNone && d.stepped {
 		d.end.Reason, d.end.Raw = d.last.Reason, d.last.Raw // finish only completes what the step has said
 	}
-	if l.total == nil || l.total[0] != '{' { // null counts as absent
+	if !isObject(l.total) { // null counts as absent
 		l.total = l.usage
 	}
-	d.end.Usage = usage(&d.s, l.total)
+	d.end.Usage = usage(&d.s, l.total, l.metadata, d.wrote)
 	d.end.Cost, d.end.Generation = cost(&d.s, l.metadata)
 	if d.costed = d.costed || d.end.Cost.Known(); d.costed {
 		d.End(out)

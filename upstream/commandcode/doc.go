@@ -1,9 +1,15 @@
-// Package commandcode speaks to the Command Code gateway: POST /alpha/generate, answered by newline-delimited JSON
-// (upstream-wire-protocol.md). It imports codec, pipeline and upstream.
+// Package commandcode speaks to the Command Code gateway on either of its surfaces (rulings 11): POST /alpha/generate, answered by
+// newline-delimited JSON (upstream-wire-protocol.md), or POST /provider/v1/chat/completions. It imports codec, pipeline, upstream and,
+// for the second, upstream/chatcompletions.
 //
 // # Files
 //
 //	commandcode.go  Provider: configuration, headers, models
+//	catalogue.go    what is known of the models beyond the gateway's own list
+//	resolve.go      names that stand for ids
+//	fit.go          a round as its model takes it
+//	nullable.go     schemas of tools for Google's models
+//	chat.go         the provider surface
 //	request.go      the schema-strict envelope
 //	messages.go     Message → ModelMessage
 //	decode.go       one line → events
@@ -19,5 +25,7 @@
 //   - tool-call has the id in toolCallId, the fragments before it in id; tool-call is the authoritative one.
 //   - inputTokens includes the cached ones.
 //   - params.system is never left out: the gateway would put about 7,500 tokens of its own in its place.
+//   - The gateway tells ids by upper and lower case, and answers a wrong one with 403.
+//   - A 403 "Authentication failed" passes: only a 401 says that the key is bad.
 //   - finish does not end the stream: the cost may come after it.
 package commandcode

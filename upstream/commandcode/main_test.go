@@ -37,6 +37,11 @@ const (
 
 var discard = slog.New(slog.DiscardHandler)
 
+// debugLog writes everything to w.
+func debugLog(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
 // simulate starts a gateway that is closed with the test.
 func simulate(t testing.TB, o simulator.Options) *simulator.Server {
 	t.Helper()

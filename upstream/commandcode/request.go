@@ -9,18 +9,19 @@ import (
 	"amplifier-agent/pipeline"
 )
 
-// maxMaxTokens is what the gateway allows at most for params.max_tokens.
-const maxMaxTokens = 200000
-
-// appendRequest appends the body of POST /alpha/generate. Every member of config is required by the gateway's schema, whatever
-// its value; params.tools and params.system are always sent.
-func (p *Provider) appendRequest(dst []byte, r *pipeline.Round, now time.Time) []byte {
+// appendRequest appends the body of POST /alpha/generate for a round that fits (see fit). Every member of config is required by the
+// gateway's schema, whatever its value; params.tools and params.system are always sent.
+func (p *Provider) appendRequest(dst []byte, r *pipeline.Round, session string, now time.Time) []byte {
 	dst = append(dst, `{"config":{"workingDir":`...)
 	dst = codec.AppendString(dst, p.cfg.WorkingDir)
 	dst = append(dst, `,"date":"`...)
 	dst = now.AppendFormat(dst, time.DateOnly)
 	dst = append(dst, `","environment":"production","structure":[],"isGitRepo":false,"currentBranch":"","mainBranch":"","gitStatus":"","recentCommits":[]},`+
-		`"memory":"","taste":null,"skills":null,"permissionMode":"standard","params":{"model":`...)
+		`"memory":"","taste":null,"skills":null,"permissionMode":"standard"`...)
+	if p.cfg.ThreadID {
+		dst = append(append(append(dst, `,"threadId":"`...), session...), '"')
+	}
+	dst = append(dst, `,"params":{"model":`...)
 	dst = codec.AppendString(dst, r.Model)
 	dst = append(dst, `,"system":`...)
 	dst = codec.AppendString(dst, system(r))
@@ -33,11 +34,10 @@ func (p *Provider) appendRequest(dst []byte, r *pipeline.Round, now time.Time) [
 	dst = append(dst, `,"tools":`...)
 	dst = appendTools(dst, tools)
 	dst = append(dst, `,"max_tokens":`...)
-	maxTokens := int64(p.cfg.MaxTokens)
-	if r.Sampling.MaxTokens > 0 {
-		maxTokens = r.Sampling.MaxTokens
+	dst = strconv.AppendInt(dst, r.Sampling.MaxTokens, 10)
+	if r.Sampling.Effort != "" {
+		dst = append(append(append(dst, `,"reasoning_effort":"`...), r.Sampling.Effort...), '"')
 	}
-	dst = strconv.AppendInt(dst, min(maxTokens, maxMaxTokens), 10)
 	dst = appendSampling(dst, &r.Sampling)
 	if choice != nil {
 		dst = append(append(dst, `,"tool_choice":`...), choice...)
@@ -121,6 +121,9 @@ func isSystem(m *pipeline.Message) bool {
 	return m.Role == pipeline.RoleSystem || m.Role == pipeline.RoleDeveloper
 }
 
+// noParameters is the schema of a tool that brings none: the gateway insists on one.
+const noParameters = `{"type":"object","properties":{}}`
+
 func appendTools(dst []byte, tools []pipeline.ToolSpec) []byte {
 	dst = append(dst, '[')
 	for i, t := range tools {
@@ -132,6 +135,9 @@ func appendTools(dst []byte, tools []pipeline.ToolSpec) []byte {
 		dst = append(dst, `,"description":`...)
 		dst = codec.AppendString(dst, t.Description)
 		dst = append(dst, `,"input_schema":`...)
+		if len(t.Parameters) == 0 {
+			dst = append(dst, noParameters...)
+		}
 		dst = append(dst, t.Parameters...)
 		dst = append(dst, '}')
 	}

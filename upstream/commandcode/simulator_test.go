@@ -81,8 +81,8 @@ var faults = map[simulator.Fault]wanted{
 	simulator.FaultStatus503:      {code: pipeline.CodeUpstream, status: 503, message: "(an HTML page)", retry: true},
 	simulator.FaultStatus529:      {code: pipeline.CodeUpstream, status: 529, message: "Overloaded", retry: true},
 	simulator.FaultProxyUse:       {code: pipeline.CodeUpstreamRequest, status: 400, message: "Proxy use detected"},
-	simulator.FaultCredits:        {code: pipeline.CodePlan, status: 400, message: "Insufficient credits"},
-	simulator.FaultAuthFlaky:      {code: pipeline.CodeUpstreamAuth, status: 403, message: "Authentication failed"},
+	simulator.FaultCredits:        {code: pipeline.CodePlan, status: 402, message: "Insufficient credits"},
+	simulator.FaultAuthFlaky:      {code: pipeline.CodeUpstream, status: 403, message: "Authentication failed", retry: true},
 
 	simulator.FaultNetworkError:  {code: pipeline.CodeUpstream, message: "network-error", retry: true},
 	simulator.FaultEmpty:         {code: pipeline.CodeEmpty, message: "without any output", retry: true},

@@ -53,14 +53,21 @@ type counts struct {
 	input, uncached, cacheRead, cacheWrite, output, reasoning int64
 }
 
-// usage reads a usage object in any of the gateway's spellings. inputTokens includes the cached ones (rulings 23).
-func usage(s *codec.Scanner, raw []byte) pipeline.Usage {
-	if len(raw) == 0 || raw[0] != '{' {
-		return pipeline.Usage{}
-	}
+// usage reads a usage object in any of the gateway's spellings. inputTokens includes the cached ones (rulings 23). What it does not
+// say of the cache comes from the metadata of the model's maker, if that does; else written, which is what is known from elsewhere,
+// counts as written.
+func usage(s *codec.Scanner, raw, metadata []byte, written int64) pipeline.Usage {
 	c := counts{-1, -1, -1, -1, -1, -1}
-	s.Reset(raw)
-	c.read(s, false)
+	if isObject(raw) {
+		s.Reset(raw)
+		c.read(s, false)
+	}
+	if (c.cacheRead < 0 || c.cacheWrite < 0) && isObject(metadata) {
+		c.maker(s, metadata)
+	}
+	if c.cacheWrite < 0 {
+		c.cacheWrite = written
+	}
 	if c.input < 0 && (c.uncached >= 0 || c.cacheRead >= 0) { // the parts were said, the total was not
 		c.input = max(c.uncached, 0) + max(c.cacheRead, 0) + max(c.cacheWrite, 0)
 	}
@@ -116,10 +123,76 @@ func (c *counts) read(s *codec.Scanner, details bool) {
 	}
 }
 
+func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
+
+// maker takes what the makers of models say of the cache in their own words, where nothing has said it yet.
+func (c *counts) maker(s *codec.Scanner, metadata []byte) {
+	hit, miss, written := int64(-1), int64(-1), int64(-1)
+	s.Reset(metadata)
+	for s.Object(); s.Key(); {
+		maker := string(s.Name())
+		if maker != "anthropic" && maker != "deepseek" || s.Kind() != codec.Object {
+			s.Skip()
+			continue
+		}
+		for s.Object(); s.Key(); {
+			switch name := string(s.Name()); {
+			case maker == "deepseek" && name == "promptCacheHitTokens":
+				hit = said(s)
+			case maker == "deepseek" && name == "promptCacheMissTokens":
+				miss = said(s)
+			case maker == "anthropic" && name == "usage" && s.Kind() == codec.Object:
+				for s.Object(); s.Key(); {
+					if string(s.Name()) == "cache_creation" && s.Kind() == codec.Object {
+						written = creation(s)
+					} else {
+						s.Skip()
+					}
+				}
+			default:
+				s.Skip()
+			}
+		}
+	}
+	if c.cacheRead < 0 && hit >= 0 {
+		c.cacheRead = hit
+		if c.uncached < 0 {
+			c.uncached = miss
+		}
+	}
+	if c.cacheWrite < 0 {
+		c.cacheWrite = written
+	}
+}
+
+// creation adds up what was written to the cache, by how long it is kept; -1 if it says nothing.
+func creation(s *codec.Scanner) int64 {
+	sum := int64(-1)
+	for s.Object(); s.Key(); {
+		switch string(s.Name()) {
+		case "ephemeral_1h_input_tokens", "ephemeral_5m_input_tokens":
+			if n := said(s); n >= 0 {
+				sum = max(sum, 0) + n
+			}
+		default:
+			s.Skip()
+		}
+	}
+	return sum
+}
+
+// said reads a count, -1 if it is none.
+func said(s *codec.Scanner) int64 {
+	if n, ok := s.Int(); ok {
+		return n
+	}
+	return -1
+}
+
 // cost reads providerMetadata.gateway: the cost in US dollars and the id of the call that it is for. What is no number is
 // skipped.
 func cost(s *codec.Scanner, raw []byte) (p pipeline.Price, generation string) {
-	if len(raw) == 0 || raw[0] != '{' {
+	if !isObject(raw) {
 		return p, ""
 	}
 	s.Reset(raw)

@@ -1,6 +1,7 @@
 package commandcode
 
 import (
+	"strings"
 	"testing"
 
 	"amplifier-agent/codec"
@@ -35,13 +36,53 @@ func TestUsage(t *testing.T) {
 		`{}`: {}, `null`: {}, `7`: {}, `[]`: {}, `"x"`: {}, ``: {},
 	} {
 		var s codec.Scanner
-		got := usage(&s, []byte(raw))
+		got := usage(&s, []byte(raw), nil, -1)
 		if got != want {
 			t.Errorf("%.120s\n is %+v\nnot %+v", raw, got, want)
 		}
 		if raw != "" && raw[0] == '{' && s.End() != nil {
 			t.Errorf("%.120s: %v", raw, s.End())
 		}
+	}
+}
+
+// TestUsageOfMakers: what the usage does not say of the cache is in the metadata of the model's maker; what both say counts once.
+func TestUsageOfMakers(t *testing.T) {
+	const in, cache = pipeline.HasInput, pipeline.HasCache
+	const both = `{"anthropic":{"cacheCreationInputTokens":99,"usage":{"cache_creation":{"ephemeral_1h_input_tokens":3,"x":[9],"ephemeral_5m_input_tokens":2}}},"gateway":{"cost":"1"}}`
+	const seek = `{"deepseek":{"promptCacheHitTokens":6,"promptCacheMissTokens":4}}`
+	for _, row := range []struct {
+		usage, metadata string
+		written         int64
+		want            pipeline.Usage
+	}{
+		{`{"inputTokens":20,"cachedInputTokens":10}`, both, -1, pipeline.Usage{Input: 5, CacheRead: 10, CacheWrite: 5, Has: in | cache}},
+		{`{"inputTokens":20,"cachedInputTokens":10,"cacheWriteTokens":7}`, both, 9, pipeline.Usage{Input: 3, CacheRead: 10, CacheWrite: 7, Has: in | cache}},
+		{`{"inputTokens":20,"cachedInputTokens":10,"inputTokenDetails":{"cacheWriteTokens":0}}`, both, 9, pipeline.Usage{Input: 10, CacheRead: 10, Has: in | cache}},
+		{`{"inputTokens":20}`, both, 9, pipeline.Usage{Input: 15, CacheWrite: 5, Has: in}},
+		{`{"inputTokens":20}`, `{"gateway":{}}`, 9, pipeline.Usage{Input: 11, CacheWrite: 9, Has: in}},
+		{`{"inputTokens":20}`, `{"anthropic":{"usage":{"cache_creation":{"ephemeral_1h_input_tokens":null,"ephemeral_5m_input_tokens":2}}}}`, -1, pipeline.Usage{Input: 18, CacheWrite: 2, Has: in}},
+		{`{"inputTokens":20}`, `{"anthropic":{"usage":{"cache_creation":null}}}`, -1, pipeline.Usage{Input: 20, Has: in}},
+		{`{"inputTokens":20}`, `{"anthropic":{"usage":7}, "deepseek":[]}`, -1, pipeline.Usage{Input: 20, Has: in}},
+		{`{"inputTokens":20}`, `null`, -1, pipeline.Usage{Input: 20, Has: in}},
+		{`{"inputTokens":10}`, seek, -1, pipeline.Usage{Input: 4, CacheRead: 6, Has: in | cache}},
+		{`{"inputTokens":10,"cachedInputTokens":0}`, seek, -1, pipeline.Usage{Input: 10, Has: in | cache}},
+		{`{"inputTokens":10,"inputTokenDetails":{"cacheReadTokens":2}}`, seek, -1, pipeline.Usage{Input: 8, CacheRead: 2, Has: in | cache}},
+		{`{"inputTokens":null}`, seek, -1, pipeline.Usage{Input: 4, CacheRead: 6, Has: in | cache}},
+		{`null`, seek, -1, pipeline.Usage{Input: 4, CacheRead: 6, Has: in | cache}},
+		{`null`, `{"deepseek":{}}`, -1, pipeline.Usage{}},
+	} {
+		var s codec.Scanner
+		if got := usage(&s, []byte(row.usage), []byte(row.metadata), row.written); got != row.want {
+			t.Errorf("%s with %s\n is %+v\nnot %+v", row.usage, row.metadata, got, row.want)
+		}
+	}
+	// A total that is silent of what its steps have written does not take it away, and does not add it again.
+	r := body(t, strings.NewReader(`{"type":"text-delta","text":"x"}`+"\n"+
+		strings.Repeat(`{"type":"finish-step","finishReason":"stop","usage":{"inputTokens":20,"cachedInputTokens":10},"providerMetadata":`+both+`}`+"\n", 2)+
+		`{"type":"finish","finishReason":"stop","totalUsage":{"inputTokens":40,"cachedInputTokens":20,"outputTokens":1}}`+"\n"))
+	if want := (pipeline.Usage{Input: 10, CacheRead: 20, CacheWrite: 10, Output: 1, Has: in | cache | pipeline.HasOutput}); r.err != nil || r.turn.Usage != want {
+		t.Errorf("%+v, %v", r.turn.Usage, r.err)
 	}
 }
 

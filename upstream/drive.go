@@ -34,9 +34,15 @@ type Emitter struct {
 // NewEmitter returns an Emitter for the yield of a pipeline.Stream.
 func NewEmitter(yield func(*pipeline.Event, error) bool) *Emitter { return &Emitter{yield: yield} }
 
-// Emit hands over ev, which is copied; what it refers to stays borrowed.
+// Emit hands over ev, which is copied; what it refers to stays borrowed. A round that ends in a fault of the upstream's before it has
+// said anything is a failure like another, which may be tried again.
 func (e *Emitter) Emit(ev pipeline.Event) bool {
 	if e.dead {
+		return false
+	}
+	if ev.Kind == pipeline.Finish && ev.Step.Reason == pipeline.ReasonFault && !e.said {
+		e.Fail(&pipeline.Error{Code: pipeline.CodeUpstream, Origin: pipeline.OriginUpstream, Retry: true,
+			Message: "the upstream's provider failed (finish reason " + ev.Step.Raw + ")"})
 		return false
 	}
 	e.said = e.said || ev.Kind != pipeline.Flush && ev.Kind != pipeline.Idle
@@ -77,6 +83,9 @@ func (e *Emitter) kept() error {
 	}
 	return err
 }
+
+// Said reports whether something of an answer was handed over.
+func (e *Emitter) Said() bool { return e.said }
 
 // Dead reports whether nothing more can be handed over.
 func (e *Emitter) Dead() bool { return e.dead }

@@ -14,7 +14,7 @@ import (
 	"amplifier-agent/pipeline"
 )
 
-// words is a Decoder for which each line is a text, "!" fails in passing, and "." ends the round.
+// words is a Decoder for which each line is a text, "!" fails in passing, "." ends the round, and "?" ends it in a fault.
 type words struct{ ended bool }
 
 func (w *words) Line(line []byte, out *Emitter) {
@@ -24,6 +24,9 @@ func (w *words) Line(line []byte, out *Emitter) {
 	case ".":
 		w.ended = true
 		out.Emit(pipeline.Event{Kind: pipeline.Finish, Step: &pipeline.StepInfo{}})
+	case "?":
+		w.ended = true
+		out.Emit(pipeline.Event{Kind: pipeline.Finish, Step: &pipeline.StepInfo{Reason: pipeline.ReasonFault, Raw: "network-error"}})
 	default:
 		out.Delta(pipeline.Text, codec.Text(line), true)
 	}
@@ -96,6 +99,9 @@ func TestRetries(t *testing.T) {
 		"three times":            {[]string{"503 down"}, "error:the upstream answered 503: down", 3},
 		"reset":                  {[]string{"0", "200 a ."}, "a finish", 2},
 		"fault before any word":  {[]string{"200 !", "200 a ."}, "a finish", 2},
+		"ends in a fault":        {[]string{"200 ?", "200 a ."}, "a finish", 2},
+		"always in a fault":      {[]string{"200 ?"}, "error:the upstream's provider failed (finish reason network-error)", 3},
+		"a fault behind a word":  {[]string{"200 a ?", "200 b ."}, "a finish", 1}, // which a stage takes for an error
 		"nothing at all":         {[]string{"200 ", "200 a ."}, "a finish", 2},
 		"fault behind a word":    {[]string{"200 a !", "200 b ."}, "a error:overloaded", 1},
 		"cut behind a word":      {[]string{"200 a", "200 b ."}, "a error:cut off", 1},

@@ -93,7 +93,7 @@ func TestContractSurfaceRefusals(t *testing.T) {
 		w.sim.Script(func(*simulator.Request) *simulator.Answer {
 			return &simulator.Answer{Status: 403, Body: []byte(`{"error":{"message":"Model/provider not recognized: x"}}`), WriteSize: simulator.Coalesce}
 		})
-		if got := w.refused(t, 404, "model_not_found", say("hi")); !strings.Contains(got, "answered 403: Model/provider not recognized: x (404: ") || strings.Contains(got, "upstream status") {
+		if got := w.refused(t, 502, "upstream_error", say("hi")); !strings.Contains(got, "answered 403: Model/provider not recognized: x (404: ") || strings.Contains(got, "upstream status") {
 			t.Errorf("%s: %s", surface, got)
 		}
 		w.sim.Script(nil)

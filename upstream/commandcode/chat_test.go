@@ -139,14 +139,14 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// TestWrongModel: an id that the gateway does not know is the client's error, with the id that was meant.
+// TestWrongModel: an id that the gateway does not know is not asked for again, and the error says the id that was meant.
 func TestWrongModel(t *testing.T) {
 	for _, surface := range []string{SurfaceGenerate, SurfaceProvider} {
 		s := simulate(t, simulator.Options{})
 		p := connect(t, s.URL(), func(c *Config) { c.Surface = surface })
 		r := ask("hi")
 		r.Model = "nobody/nothing"
-		e := wantError(t, run(t, p, r).err, pipeline.CodeModelNotFound, 404, "answered 403: Model/provider not recognized: nobody/nothing (404: the gateway serves no model of that id")
+		e := wantError(t, run(t, p, r).err, pipeline.CodeUpstreamRequest, 404, "answered 403: Model/provider not recognized: nobody/nothing (404: the gateway serves no model of that id")
 		if e.Param != "model" || e.Retry || strings.Contains(e.Message, "Did you mean") {
 			t.Errorf("%+v", e)
 		}

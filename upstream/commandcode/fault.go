@@ -20,9 +20,12 @@ type meaning struct {
 	advice string
 }
 
+// notRecognized is said of a wrong model.
+const notRecognized = "model/provider not recognized"
+
 // meanings are those that are known; the first that fits counts. A code of "" leaves everything as it came but for the advice.
 var meanings = []meaning{
-	{words: []string{"model/provider not recognized"}, code: pipeline.CodeModelNotFound, as: http.StatusNotFound,
+	{words: []string{notRecognized}, code: pipeline.CodeUpstreamRequest, as: http.StatusNotFound,
 		advice: "404: the gateway serves no model of that id; it tells upper from lower case"},
 	{words: []string{"insufficient credits", "insufficient balance"}, code: pipeline.CodePlan, as: http.StatusPaymentRequired,
 		advice: "402: add credits to the account at the gateway, or use a model that its plan includes"},
@@ -74,7 +77,7 @@ func (p *Provider) judge(e *pipeline.Error, f *upstream.Fault) {
 	switch {
 	case f.Says("proxy use detected"):
 		p.banned.CompareAndSwap(nil, e)
-	case e.Code == pipeline.CodeModelNotFound:
+	case f.Says(notRecognized):
 		e.Param = "model"
 		if id := p.meant(f.Message); id != "" {
 			e.Message += ". Did you mean '" + id + "'?"

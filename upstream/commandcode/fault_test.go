@@ -124,7 +124,6 @@ func TestRefusals(t *testing.T) {
 		req  = pipeline.CodeUpstreamRequest
 		plan = pipeline.CodePlan
 		rate = pipeline.CodeRateLimit
-		none = pipeline.CodeModelNotFound
 	)
 	rows := []struct {
 		status  int
@@ -140,7 +139,7 @@ func TestRefusals(t *testing.T) {
 		{401, fill("UNAUTHORIZED", "bad key "+testKey), auth, "bad key ***", false},
 		{403, fill("FORBIDDEN", "MODEL_NOT_IN_PLAN: Big available in Max plans"), plan, "MODEL_NOT_IN_PLAN: Big available in Max plans", false},
 		{403, fill("upgrade_required", "Please upgrade"), plan, "Please upgrade +set COMMANDCODE_VERSION", false},
-		{403, fill("FORBIDDEN", "Model/provider not recognized: x"), none, "Model/provider not recognized: x +404: the gateway serves no model of that id", false},
+		{403, fill("FORBIDDEN", "Model/provider not recognized: x"), req, "Model/provider not recognized: x +404: the gateway serves no model of that id", false},
 		{403, `{"error":{"message":"Authentication failed. Please try again.","type":"permission_error","code":"permission_error"}}`, up, "Authentication failed. Please try again. +ask again", true},
 		{404, fill("NOT_FOUND", "Route not found"), req, "Route not found", false},
 		{413, fill("PAYLOAD_TOO_LARGE", "too large"), req, "too large +shorten the conversation", false},
@@ -177,7 +176,7 @@ func TestRefusals(t *testing.T) {
 		r := run(t, p, ask("hi"))
 		status := row.status
 		switch {
-		case row.code == none:
+		case strings.Contains(row.message, "+404"):
 			status = 404
 		case strings.Contains(row.message, "+402"):
 			status = 402

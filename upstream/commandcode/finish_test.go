@@ -1,6 +1,9 @@
 package commandcode
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -34,5 +37,40 @@ func TestCostOfTheLastStep(t *testing.T) {
 	}, "\n")))
 	if r.err != nil || r.turn.Cost.String() != "0.30" {
 		t.Errorf("cost %s, error %v", r.turn.Cost, r.err)
+	}
+}
+
+// TestDeadProvider: a gateway whose provider fails before it has said anything is asked again, and what that step was is not counted;
+// one that fails behind a word is not.
+func TestDeadProvider(t *testing.T) {
+	const (
+		dead = `{"type":"start"}` + "\n" + `{"type":"finish-step","finishReason":"","rawFinishReason":"network-error","usage":{"inputTokens":7,"outputTokens":0}}` + "\n" +
+			`{"type":"finish","finishReason":"","rawFinishReason":"network-error","totalUsage":{"inputTokens":7,"outputTokens":0}}` + "\n"
+		good = `{"type":"text-delta","id":"t","text":"yes"}` + "\n" + `{"type":"finish-step","finishReason":"stop","usage":{"inputTokens":7,"outputTokens":1}}` + "\n" + `{"type":"finish","finishReason":"stop"}` + "\n"
+		word = `{"type":"reasoning-delta","id":"r","text":"hm"}` + "\n"
+	)
+	for name, row := range map[string]struct {
+		answers []string
+		text    string
+		failed  bool
+	}{
+		"once":          {[]string{dead, good}, "yes", false},
+		"behind a word": {[]string{word + dead, good}, "", true},
+		"always":        {[]string{dead, dead}, "", true},
+	} {
+		asked := 0
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			asked++
+			_, _ = io.WriteString(w, row.answers[min(asked, len(row.answers))-1])
+		}))
+		r := run(t, connect(t, s.URL, func(c *Config) { c.Tries = 2 }), ask("hi"))
+		s.Close()
+		if r.text != row.text || (r.err != nil) != row.failed || !row.failed && (r.turn.Usage.Prompt() != 7 || asked != 2) || name == "behind a word" && asked != 1 {
+			t.Errorf("%s: %q, error %v, usage %+v, asked %d times", name, r.text, r.err, r.turn.Usage, asked)
+		}
+		if row.failed {
+			wantError(t, r.err, pipeline.CodeUpstream, 0, "network-error")
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -49,10 +50,16 @@ type conn struct {
 	answered bool          // bytes have arrived since bind
 	ended    error         // what the last failed read or write ended in, nil if none has
 
-	stream net.Conn      // what carries HTTP: the conn itself, or TLS on top of it
+	stream net.Conn      // what carries HTTP: the conn itself, or TLS on top of it, twice behind a proxy that speaks it
 	br     *bufio.Reader // reads stream
 	reused bool
 	parked time.Time // since when it has been idle
+}
+
+func newConn(tcp net.Conn) *conn {
+	c := &conn{Conn: tcp}
+	c.stream = c
+	return c
 }
 
 // bind makes w hear of the silence from now on, the first time when it is due.
@@ -179,4 +186,9 @@ func (c *conn) reason(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return c.ended
+}
+
+// closed reports whether err says that the other end has closed the connection.
+func closed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -12,44 +12,59 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"time"
+	"strings"
 
 	"golang.org/x/net/http/httpproxy"
+	socks "golang.org/x/net/proxy"
 )
 
-// maxProxyHeader is how long the header of a proxy's answer may be.
+// maxProxyHeader is how long the header of a proxy's answer may be, in bytes.
 const maxProxyHeader = 16 << 10
 
-// proxy is a way to the gateway through an HTTP proxy, as HTTPS_PROXY, HTTP_PROXY and NO_PROXY name it. Loopback addresses are
-// always reached directly.
+// proxy is a way to the gateway through a proxy, as HTTPS_PROXY, HTTP_PROXY and NO_PROXY name it. Loopback addresses are always
+// reached directly.
 type proxy struct {
-	addr   string // host:port
-	auth   string // value of Proxy-Authorization, "" for none
-	tunnel string // host:port to ask for, "" if requests name the whole URL instead
-	prefix string // of request targets if there is no tunnel
+	addr   string      // host:port
+	tls    *tls.Config // nil if it is not spoken to over TLS
+	auth   string      // value of Proxy-Authorization, "" for none
+	tunnel string      // host:port to ask for, "" if requests name the whole URL instead
+	prefix string      // of request targets if there is no tunnel
+
+	socks    bool        // the tunnel is asked for by SOCKS5
+	identity *socks.Auth // there, nil for none
 }
 
-// proxyFor returns the proxy for the gateway at base, nil for none.
-func proxyFor(base *url.URL, addr string) (*proxy, error) {
+// proxyFor returns the proxy for the gateway at base, nil for none. Over TLS it is trusted as the gateway is.
+func proxyFor(base *url.URL, addr, caFile string) (*proxy, error) {
 	u, err := httpproxy.FromEnvironment().ProxyFunc()(base)
-	if err != nil {
-		return nil, fmt.Errorf("proxy of the environment: %w", err)
-	}
-	if u == nil {
+	if err == nil && u == nil {
 		return nil, nil
 	}
-	if u.Scheme != "http" {
-		return nil, fmt.Errorf("proxy of the environment: %s proxies are not supported: name one with http://", u.Scheme)
+	if err != nil || strings.Trim(u.Path, "/") != "" { // a port that is none makes a path of all
+		return nil, errors.New("proxy of the environment: a URL such as http://host:port is needed") // it may hold a password
 	}
-	p := &proxy{addr: u.Host}
-	if u.Port() == "" {
-		p.addr = net.JoinHostPort(u.Hostname(), "80")
+	port, ok := map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[u.Scheme]
+	if !ok || u.Hostname() == "" {
+		return nil, fmt.Errorf("proxy of the environment: %s is not supported: name one with http://, https://, socks5:// or socks5h://", u.Redacted())
 	}
-	if u.User != nil {
-		password, _ := u.User.Password()
+	if u.Port() != "" {
+		port = u.Port()
+	}
+	p := &proxy{addr: net.JoinHostPort(u.Hostname(), port), socks: strings.HasPrefix(u.Scheme, "socks5")}
+	password, _ := u.User.Password()
+	switch {
+	case u.User == nil:
+	case p.socks:
+		p.identity = &socks.Auth{User: u.User.Username(), Password: password}
+	default:
 		p.auth = "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))
 	}
-	if base.Scheme == "https" {
+	if u.Scheme == "https" {
+		if p.tls, err = clientTLS(u.Hostname(), caFile); err != nil {
+			return nil, err
+		}
+	}
+	if base.Scheme == "https" || p.socks {
 		p.tunnel = addr
 	} else {
 		p.prefix = "http://" + base.Host
@@ -57,32 +72,55 @@ func proxyFor(base *url.URL, addr string) (*proxy, error) {
 	return p, nil
 }
 
-// dialer connects to the gateway, or to the proxy on the way to it.
-func (t *Transport) dialer(ctx context.Context) (net.Conn, error) {
+// dialer connects to the gateway, or to the proxy on the way to it. What is for the gateway goes through the stream of the conn.
+func (t *Transport) dialer(ctx context.Context) (*conn, error) {
 	if t.proxy == nil {
-		return t.dial(ctx, "tcp", t.addr)
+		tcp, err := t.dial(ctx, "tcp", t.addr)
+		if err != nil {
+			return nil, err
+		}
+		return newConn(tcp), nil
 	}
-	c, err := t.dial(ctx, "tcp", t.proxy.addr)
+	tcp, err := t.dial(ctx, "tcp", t.proxy.addr)
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	if t.proxy.tunnel == "" {
-		return c, nil
-	}
-	unbind := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-	err = t.proxy.open(c)
-	if !unbind() && err == nil {
+	c := newConn(tcp)
+	unbind := context.AfterFunc(ctx, func() { _ = tcp.Close() })
+	err = t.proxy.pass(ctx, c)
+	switch {
+	case !unbind():
 		err = context.Cause(ctx)
+	case closed(err):
+		err = errors.New("it closed the connection")
 	}
 	if err != nil {
-		_ = c.Close()
+		_ = tcp.Close()
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
 	return c, nil
 }
 
-// open asks the proxy at the other end of c for a tunnel. Nothing of what comes through it is read: TLS has not begun.
-func (p *proxy) open(c net.Conn) error {
+// pass has the proxy at the other end of c let through what follows. Silence is still heard of below what is put around c.
+func (p *proxy) pass(ctx context.Context, c *conn) error {
+	if p.tls != nil {
+		tc := tls.Client(c, p.tls)
+		if err := tc.HandshakeContext(ctx); err != nil {
+			return fmt.Errorf("TLS: %w", err)
+		}
+		c.stream = tc
+	}
+	switch {
+	case p.socks:
+		return p.greet(ctx, c.stream)
+	case p.tunnel != "":
+		return p.connect(c.stream)
+	}
+	return nil
+}
+
+// connect asks for the tunnel by CONNECT. Nothing of what comes through it is read: TLS has not begun.
+func (p *proxy) connect(c net.Conn) error {
 	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: p.tunnel}, Host: p.tunnel, Header: http.Header{}}
 	if p.auth != "" {
 		req.Header.Set("Proxy-Authorization", p.auth)
@@ -106,6 +144,33 @@ func (p *proxy) open(c net.Conn) error {
 	}
 	return nil
 }
+
+// greet asks for the tunnel by SOCKS5. The proxy resolves the gateway's name, by socks5:// too: here it may mean nothing.
+func (p *proxy) greet(ctx context.Context, c net.Conn) error {
+	d, err := socks.SOCKS5("tcp", p.addr, p.identity, dialled{c})
+	if err != nil {
+		return err
+	}
+	_, err = d.(socks.ContextDialer).DialContext(ctx, "tcp", p.tunnel)
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err // what it was doing is said already
+	}
+	if err == nil || closed(err) {
+		return err
+	}
+	reason := strings.TrimPrefix(err.Error(), "unknown error ")
+	if strings.Contains(reason, "authentication") {
+		return fmt.Errorf("it wants another user and password (socks5://user:password@host:port): %s", reason)
+	}
+	return fmt.Errorf("no connection to %s by SOCKS5: %s", p.tunnel, reason)
+}
+
+// dialled is a dialer that returns the connection that is there.
+type dialled struct{ net.Conn }
+
+func (d dialled) Dial(string, string) (net.Conn, error) { return d.Conn, nil }
+
+func (d dialled) DialContext(context.Context, string, string) (net.Conn, error) { return d.Conn, nil }
 
 // bounded reads no more than n bytes.
 type bounded struct {

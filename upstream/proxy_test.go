@@ -132,7 +132,14 @@ func TestProxyFor(t *testing.T) {
 		{"http://proxy.example", "http://gateway.example:8080", "proxy.example:80 prefix=http://gateway.example:8080"},
 		{"http://u:p@proxy.example:1", "https://gateway.example", "proxy.example:1 tunnel=gateway.example:443 Basic dTpw"},
 		{"http://proxy.example:3128", "http://127.0.0.1:1", "none"},
-		{"socks5://proxy.example:1080", "https://gateway.example", "error"},
+		{"https://u:p@proxy.example", "https://gateway.example", "proxy.example:443 tunnel=gateway.example:443 Basic dTpw TLS"},
+		{"https://proxy.example:8443", "http://gateway.example", "proxy.example:8443 prefix=http://gateway.example TLS"},
+		{"socks5://proxy.example", "https://gateway.example", "proxy.example:1080 tunnel=gateway.example:443 SOCKS"},
+		{"socks5h://u:p@[2001:db8::1]:9", "http://gateway.example:8080", "[2001:db8::1]:9 tunnel=gateway.example:8080 SOCKS u p"},
+		{"socks5://proxy.example:1080", "http://127.0.0.1:1", "none"},
+		{"socks4://u:geheim@proxy.example", "https://gateway.example", "error: proxy of the environment: socks4://u:xxxxx@proxy.example is not supported: " +
+			"name one with http://, https://, socks5:// or socks5h://"},
+		{"http://u:geheim@proxy.example:port", "https://gateway.example", "error: proxy of the environment: a URL such as http://host:port is needed"},
 	} {
 		for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"} {
 			t.Setenv(name, row.env)
@@ -146,9 +153,9 @@ func TestProxyFor(t *testing.T) {
 			addr += ":443"
 		}
 		got := "none"
-		switch p, err := proxyFor(u, addr); {
+		switch p, err := proxyFor(u, addr, ""); {
 		case err != nil:
-			got = "error"
+			got = "error: " + err.Error()
 		case p != nil:
 			got = p.addr
 			if p.tunnel != "" {
@@ -159,6 +166,15 @@ func TestProxyFor(t *testing.T) {
 			}
 			if p.auth != "" {
 				got += " " + p.auth
+			}
+			if p.tls != nil {
+				got += " TLS"
+			}
+			if p.socks {
+				got += " SOCKS"
+			}
+			if p.identity != nil {
+				got += " " + p.identity.User + " " + p.identity.Password
 			}
 		}
 		if got != row.want {

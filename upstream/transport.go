@@ -6,11 +6,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"strings"
-	"syscall"
 	"time"
 
 	"amplifier-agent/codec"
@@ -85,7 +83,7 @@ func NewTransport(c TransportConfig) (*Transport, error) {
 	}
 	if t.dial == nil {
 		t.dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
-		if t.proxy, err = proxyFor(u, t.addr); err != nil {
+		if t.proxy, err = proxyFor(u, t.addr, c.CAFile); err != nil {
 			return nil, err
 		}
 	}
@@ -149,7 +147,7 @@ func (t *Transport) connect(ctx context.Context, due *time.Time, w Watcher) (*co
 	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("no connection within %s", connectTimeout))
 	defer cancel()
 	type result struct {
-		conn net.Conn
+		conn *conn
 		err  error
 	}
 	done := make(chan result, 1)
@@ -175,7 +173,7 @@ func (t *Transport) connect(ctx context.Context, due *time.Time, w Watcher) (*co
 			continue
 		}
 		if stopped && r.err == nil {
-			_ = r.conn.Close()
+			_ = r.conn.Conn.Close()
 			r.err = errStopped
 		} else if stopped {
 			r.err = errStopped
@@ -185,10 +183,9 @@ func (t *Transport) connect(ctx context.Context, due *time.Time, w Watcher) (*co
 	if r.err != nil {
 		return nil, r.err
 	}
-	c := &conn{Conn: r.conn}
-	c.stream = c
+	c := r.conn
 	if t.tls != nil {
-		tc := tls.Client(c, t.tls)
+		tc := tls.Client(c.stream, t.tls)
 		c.bind(w, *due, 0) // ctx ends before any silence is too long
 		unbind := context.AfterFunc(ctx, func() { _ = c.Conn.Close() })
 		err := tc.Handshake()
@@ -228,7 +225,7 @@ func (t *Transport) explain(ctx context.Context, doing string, err error) error 
 		e.Message, e.Retry = "the upstream's answer cannot be read", false
 	case errors.Is(err, codec.ErrLineTooLong):
 		e.Message, e.Retry = "the upstream sent a line that is too long", false
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case closed(err):
 		e.Message, e.Err = doing+": it closed the connection", nil
 	default:
 		e.Message = doing

@@ -5,8 +5,12 @@ import (
 	"time"
 )
 
-// idleKeep is how long an idle connection is kept: shorter than servers usually do.
-const idleKeep = 30 * time.Second
+const (
+	// idleKeep is how long an idle connection is kept: shorter than servers usually do.
+	idleKeep = 30 * time.Second
+	// maxIdle is how many are kept: what a burst of streams leaves behind is of no use to what follows it.
+	maxIdle = 128
+)
 
 // pool holds the idle connections of one gateway, the newest on top. The zero value is ready to use.
 type pool struct {
@@ -41,7 +45,7 @@ func (p *pool) pop() *conn {
 	return c
 }
 
-// put keeps c for a later exchange.
+// put keeps c for a later exchange, in place of the oldest one if there are enough.
 func (p *pool) put(c *conn) {
 	c.reused = true
 	c.parked = time.Now()
@@ -50,6 +54,10 @@ func (p *pool) put(c *conn) {
 	if p.closed {
 		_ = c.Conn.Close()
 		return
+	}
+	if len(p.conns) == maxIdle {
+		_ = p.conns[0].Conn.Close()
+		p.conns = append(p.conns[:0], p.conns[1:]...)
 	}
 	p.conns = append(p.conns, c)
 	if p.sweep == nil {

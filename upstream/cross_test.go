@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,29 +72,4 @@ func TestCross(t *testing.T) {
 	}
 	tr.Close()
 	until(t, "all connections closed", never, func() bool { return open.Load() == 0 })
-}
-
-// TestReadAfterEnd returns at once (cases B042).
-func TestReadAfterEnd(t *testing.T) {
-	g := serve(t, func(p *peer) {
-		if p.request() {
-			p.begin()
-			p.chunk("hello")
-			p.end()
-			p.wait()
-		}
-	})
-	r, err := transport(t, g.url, 0).Open(t.Context(), get(), &watch{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close(false)
-	if b, err := io.ReadAll(r.Body); string(b) != "hello" || err != nil {
-		t.Fatalf("%q %v", b, err)
-	}
-	for range 3 {
-		if n, err := r.Body.Read(make([]byte, 9)); n != 0 || err != io.EOF {
-			t.Errorf("%d, %v", n, err)
-		}
-	}
 }

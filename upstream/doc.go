@@ -52,5 +52,6 @@
 //	proxy.go      proxies of the environment (HTTP, HTTPS, SOCKS5), certificates
 //	fault.go      errors as gateways report them
 //	window.go     limits of a plan that were reached
+//	record.go     exchanges taken down as they run
 //	drive.go      a body's lines through a provider's Decoder into a pipeline.Stream
 package upstream

@@ -6,6 +6,9 @@ import (
 	"io"
 )
 
+// maxTrailerLines is how many lines may stand behind the last chunk.
+const maxTrailerLines = 100
+
 var errBadChunk = errors.New("its chunked body is malformed")
 
 // sized reads a body of known length.
@@ -69,7 +72,7 @@ func (c *chunked) next() error {
 		c.open = true
 		return nil
 	}
-	for {
+	for range maxTrailerLines + 1 {
 		switch line, err := c.line(); {
 		case err != nil:
 			return c.fail(err)
@@ -78,6 +81,7 @@ func (c *chunked) next() error {
 			return io.EOF
 		}
 	}
+	return errBadChunk
 }
 
 // line reads up to a line end, which it strips. The line is valid until the next read.

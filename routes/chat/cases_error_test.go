@@ -47,9 +47,9 @@ func TestCaseErrorEvents(t *testing.T) {
 }
 
 // TestCaseBrokenStreams: B016 and B073. However a stream breaks off, what came before stays, said once, the terminal chunk and
-// [DONE] follow, and nothing is asked of the upstream again: also on a connection that was used before.
+// [DONE] follow, and nothing is asked of the upstream again, though it may be before that: also on a connection that was used before.
 func TestCaseBrokenStreams(t *testing.T) {
-	s := start(t, setup{extra: patient})
+	s := start(t, setup{extra: patient, tries: 3})
 	three := []string{`{"type":"text-delta","id":"t","text":"one "}`, `{"type":"text-delta","id":"t","text":"two "}`, `{"type":"text-delta","id":"t","text":"three"}`}
 	overloaded := `{"type":"error","error":{"message":"Overloaded","statusCode":529,"isRetryable":true}}`
 	for name, row := range map[string]struct {
@@ -69,8 +69,9 @@ func TestCaseBrokenStreams(t *testing.T) {
 			s.play(row.how, append(three[:3:3], row.last)...)
 			before := len(s.sim.Requests())
 			resp, b := s.post(t, ask(true, "x"))
-			if reset := row.how.End == simulator.EndReset; resp.StatusCode != http.StatusOK {
-				if !reset { // which may overtake what was sent before it
+			reset := row.how.End == simulator.EndReset // which may overtake what was sent before it
+			if resp.StatusCode != http.StatusOK {
+				if !reset {
 					t.Errorf("status %d: %s", resp.StatusCode, b)
 				}
 			} else if a, err := chattest.ParseSSE(b); err != nil {
@@ -78,7 +79,7 @@ func TestCaseBrokenStreams(t *testing.T) {
 			} else if text, fail, _ := strings.Cut(a.Content, "\n\n[amplifier-agent error: "); !strings.HasPrefix("one two three", text) || !reset && text != "one two three" || !strings.HasSuffix(fail, "]") || a.Finish != "stop" {
 				t.Errorf("answer %+v", a)
 			}
-			if n := len(s.sim.Requests()) - before; n != 1 {
+			if n := len(s.sim.Requests()) - before; n != 1 && !reset {
 				t.Errorf("the upstream was asked %d times", n)
 			}
 		})

@@ -64,6 +64,7 @@ type setup struct {
 	idle  time.Duration
 	label string
 	waits bool
+	tries int // of the upstream; 0 means 1
 	// rejected is the handler's.
 	rejected func(pipeline.Code)
 }
@@ -75,7 +76,7 @@ func start(t *testing.T, s setup) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sim.Close() })
-	p, err := commandcode.New(commandcode.Config{BaseURL: sim.URL(), Key: "upstream-key", Idle: s.idle, Tries: 1})
+	p, err := commandcode.New(commandcode.Config{BaseURL: sim.URL(), Key: "upstream-key", Idle: s.idle, Tries: max(s.tries, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}

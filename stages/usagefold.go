@@ -114,7 +114,7 @@ func (f *fold) total(u pipeline.Usage) {
 	case u.Has&pipeline.HasInput == 0 && s.Has&pipeline.HasInput != 0:
 		u.Input, u.CacheRead, u.CacheWrite = s.Input, s.CacheRead, s.CacheWrite
 	case u.Has&pipeline.HasCache == 0:
-		split := pipeline.InclusiveUsage(u.Prompt(), s.CacheRead, s.CacheWrite)
+		split := pipeline.InclusiveUsage(u.Prompt(), s.CacheRead, max(s.CacheWrite, u.CacheWrite)) // writes may be told alone
 		u.Input, u.CacheRead, u.CacheWrite = split.Input, split.CacheRead, split.CacheWrite
 	}
 	if u.Has&pipeline.HasOutput == 0 {

@@ -55,6 +55,7 @@ func TestUsageFoldTokens(t *testing.T) {
 		"total of output":          {[]item{step(a, "", ""), total(usage(0, 0, 0, 9, 0, pipeline.HasOutput), "", "")}, usage(10, 5, 2, 9, 3, hasAll)},
 		"total of input":           {[]item{step(a, "", ""), total(usage(0, 0, 0, 0, 0, pipeline.HasCache), "", "")}, a},
 		"total without cache":      {[]item{step(a, "", ""), total(usage(30, 0, 0, 9, 0, inputAndOutput), "", "")}, usage(23, 5, 2, 9, 3, hasAll)},
+		"total with writes alone":  {[]item{total(usage(3, 0, 7, 9, 0, inputAndOutput), "", "")}, usage(3, 0, 7, 9, 0, inputAndOutput)},
 		"total below cache":        {[]item{step(a, "", ""), total(usage(4, 0, 0, 9, 0, inputAndOutput), "", "")}, usage(0, 4, 0, 9, 3, hasAll)},
 		"total without reasoning":  {[]item{step(a, "", ""), total(usage(10, 5, 2, 7, 0, hasAll&^pipeline.HasReasoning), "", "")}, a},
 		"total, nobody knows rest": {[]item{step(usage(0, 0, 0, 1, 0, pipeline.HasOutput), "", ""), total(usage(0, 0, 0, 2, 0, pipeline.HasOutput), "", "")}, usage(0, 0, 0, 2, 0, pipeline.HasOutput)},

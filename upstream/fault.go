@@ -231,9 +231,14 @@ func withoutPage(message string) string {
 	return message
 }
 
-// Shorten cuts a message to what is worth showing, between two characters.
+// Shorten cuts a message to what is worth showing, between two characters. What would steer a terminal is left out.
 func Shorten(s string) string {
-	s = strings.TrimSpace(s)
+	s = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, s))
 	if len(s) <= maxMessageBytes {
 		return s
 	}

@@ -42,6 +42,9 @@ func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
 	}
 	if c.isFault() {
 		if !d.finished { // nobody needs to know that what came after the answer failed
+			if !present(c.err) {
+				c.err = b // the line itself is the error
+			}
 			out.Fail(d.streamFault(c.err, c.message))
 		}
 		return

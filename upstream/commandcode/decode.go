@@ -74,6 +74,10 @@ func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
 		out.Fail(d.streamFault())
 	case "abort":
 		out.Fail(aborted(l.reason, d.mask))
+	case "": // a refusal that came with status 200
+		if len(l.err) > 0 && (l.err[0] == '{' || l.err[0] == '"') {
+			out.Fail(d.streamFault())
+		}
 	default: // start, start-step, the starts and ends of blocks, and what is not known
 	}
 }

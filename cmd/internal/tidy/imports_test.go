@@ -26,11 +26,11 @@ var thirdParty = []rule{
 	{"github.com/valyala/fasthttp", []string{"routes", "upstream", "cmd/amplifier-agent", "bench"},
 		"HTTP is known at the two ends only; stages and the pipeline are tested without it"},
 	{"github.com/goccy/go-json", []string{"codec"}, "one place decides how JSON off the hot path is read and written"},
-	{"github.com/klauspost/compress/", []string{"codec", "upstream/simulator"}, "one place decides what is decompressed, and with which bounds"},
+	{"github.com/klauspost/compress/", []string{"codec", "upstream/simulator", "upstream/upstreamtest"}, "one place decides what is decompressed, and with which bounds"},
 	{"github.com/goccy/go-yaml", []string{"pipeline/catalog"}, "one place reads front matter, with its bounds"},
 	{"github.com/VictoriaMetrics/metrics", []string{"pipeline/metrics"}, "one place knows the metrics library"},
 	{"github.com/gofrs/flock", []string{"cmd/internal/lifecycle", "pipeline/config", "pipeline/ledger"}, "locks across processes guard files that several servers share, and nothing else"},
-	{"encoding/json", []string{"upstream/commandcode/fixtures", "routes/chat/chattest"}, "JSON off the hot path goes through codec; fixtures serve tests, which want a second opinion"},
+	{"encoding/json", []string{"upstream/commandcode/fixtures", "upstream/upstreamtest", "routes/chat/chattest"}, "JSON off the hot path goes through codec; fixtures serve tests, which want a second opinion"},
 }
 
 // layers are folders and what of this module they may import, besides what is below them. The first match counts, so that
@@ -55,6 +55,7 @@ var layers = []struct {
 	{"stages", []string{"codec", "pipeline"}, "a stage that needs more declares an interface of its own"},
 	{"upstream/simulator", []string{"codec"}, "it must not share the mistakes of the client that it checks"},
 	{"upstream/recording", []string{"codec", "pipeline/atomicfile", "pipeline/secret", "upstream"}, "recordings are files; it knows no provider"},
+	{"upstream/upstreamtest", []string{"codec", "pipeline", "pipeline/engine", "stages"}, "it looks at rounds as turns do, and knows no provider"},
 	{"upstream", []string{"codec", "pipeline", "pipeline/secret"}, "providers know neither stages nor faces"},
 	{"routes", []string{"codec", "pipeline", "pipeline/engine", "pipeline/session", "pipeline/catalog", "pipeline/config", "pipeline/metrics"}, "faces know neither stages nor providers"},
 }

@@ -91,7 +91,12 @@ func (f *Failover) stream(ctx context.Context, t *pipeline.Turn, round *pipeline
 
 // ask runs the stream at target, which was taken.
 func (f *Failover) ask(r *relay, target pipeline.Target, round *pipeline.Round) (err *pipeline.Error) {
-	defer func() { f.settle(target, err, r.said) }() // also if the consumer panics
+	r.answers = func() { f.settle(target, nil, true) } // others need not wait for its end
+	defer func() {
+		if !r.said {
+			f.settle(target, err, false) // also if the consumer panics
+		}
+	}()
 	return r.run(target.Provider.Stream(r.ctx, round))
 }
 
@@ -136,8 +141,8 @@ func keys(t pipeline.Target) [2]string {
 	return [2]string{t.Provider.Name(), t.Provider.Name() + "/" + t.Model}
 }
 
-// settle notes how a target did: err is nil for one that answered, or that nobody waited for.
-func (f *Failover) settle(target pipeline.Target, err *pipeline.Error, said bool) {
+// settle notes how a target did, once: that it answers, or with what it failed before; err is nil if nobody waited for that.
+func (f *Failover) settle(target pipeline.Target, err *pipeline.Error, answers bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.of(target) {
@@ -145,11 +150,11 @@ func (f *Failover) settle(target pipeline.Target, err *pipeline.Error, said bool
 	}
 	names := keys(target)
 	switch {
-	case err == nil && said:
+	case answers:
 		for _, key := range names {
 			delete(f.rests, key)
 		}
-	case err == nil || said || !passing(err): // says nothing about whether it can be reached
+	case err == nil || !passing(err): // says nothing about whether it can be reached
 	case err.RetryAfter > 0:
 		f.at(names[1]).put(err, err.RetryAfter)
 	default:
@@ -214,9 +219,10 @@ type relay struct {
 	ctx       context.Context
 	yield     func(*pipeline.Event, error) bool
 	held      time.Time
-	others    bool // somebody else can still be asked
-	said      bool // something of an answer was handed over
-	committed bool // so was an Idle: the face may have settled for a status
+	others    bool   // somebody else can still be asked
+	answers   func() // is called once something of an answer has come
+	said      bool   // something of an answer was handed over
+	committed bool   // so was an Idle: the face may have settled for a status
 }
 
 // run hands over a stream and keeps its error.
@@ -238,7 +244,10 @@ func (r *relay) run(in pipeline.Stream) *pipeline.Error {
 			}
 			r.committed = true
 		default:
-			r.said = true
+			if !r.said {
+				r.said = true
+				r.answers()
+			}
 		}
 		if !r.yield(ev, nil) {
 			return nil

@@ -217,6 +217,26 @@ func TestBreaker(t *testing.T) {
 		if got := run(t.Context(), r, turnOf(a, b)); got != "a by a/m-a" {
 			t.Error(got)
 		}
+		// It answers from its first word on: those that come meanwhile do not wait for the end of the turn that tries it.
+		a.asked, a.does = nil, []pipeline.Stream{fails(down), fails(down), fails(down), func(yield func(*pipeline.Event, error) bool) {
+			if yield(&pipeline.Event{Kind: pipeline.Text, Clean: true, Text: []byte("long")}, nil) {
+				<-back
+			}
+		}, say("a")}
+		for range 3 {
+			run(t.Context(), r, turnOf(a, b))
+		}
+		time.Sleep(31 * time.Second)
+		back = make(chan bool)
+		go func() { trial <- run(t.Context(), r, turnOf(a, b)) }()
+		synctest.Wait()
+		if got := run(t.Context(), r, turnOf(a, b)); got != "a by a/m-a" {
+			t.Error(got)
+		}
+		close(back)
+		if got := <-trial; got != "long by a/m-a" {
+			t.Error(got)
+		}
 		// A success in between starts the count anew.
 		a.asked, a.does = nil, []pipeline.Stream{fails(down), fails(down), say("a"), fails(down), fails(down), fails(down), say("no")}
 		for range 7 {

@@ -70,6 +70,7 @@ func appendNullable(dst, schema []byte) (out []byte, changed bool) {
 		case null && isUnion(name) && namesNull(value):
 			others := elements(list(value, func(raw []byte) bool { return !isNullSchema(raw) }))
 			if len(others) == 1 && others[0][0] == '{' {
+				delete(names, name) // the one that is left may bring a union of its own
 				w.merge(others[0], names)
 				continue
 			}
@@ -229,7 +230,7 @@ func (w *objectWriter) member(name string, value []byte) {
 	w.dst = append(w.dst, value...)
 }
 
-// merge appends the members of another schema, rewritten, but for those that this one has itself.
+// merge appends the members of another schema, rewritten, but for those that this one has itself; it adds what it appends to them.
 func (w *objectWriter) merge(schema []byte, own map[string]bool) {
 	schema, _ = appendNullable(nil, schema)
 	var s codec.Scanner
@@ -237,6 +238,7 @@ func (w *objectWriter) merge(schema []byte, own map[string]bool) {
 	for s.Object(); s.Key(); {
 		name := string(s.Name())
 		if value := s.Raw(); !own[name] && name != "nullable" {
+			own[name] = true
 			w.member(name, value)
 		}
 	}

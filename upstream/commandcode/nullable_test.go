@@ -31,6 +31,8 @@ func TestNullable(t *testing.T) {
 		`{"anyOf":[{"type":"null"}]}`:                                                                                same,
 		`{"anyOf":[{"type":"string"},{"type":"number"}],"x":null}`:                                                   same,
 		`{"type":["object","null"],"anyOf":[{"required":["a"]},{"required":["b"]}]}`:                                 `{"type":"object","anyOf":[{"required":["a"]},{"required":["b"]}],"nullable":true}`,
+		`{"anyOf":[{"anyOf":[{"type":"string"},{"type":"number"}]},{"type":"null"}],"title":"T"}`:                    `{"anyOf":[{"type":"string"},{"type":"number"}],"title":"T","nullable":true}`,
+		`{"anyOf":[{"type":"string"},{"type":"null"}],"oneOf":[{"type":"null"},{"type":"string","minLength":1}]}`:    `{"type":"string","minLength":1,"nullable":true}`,
 		`{"allOf":[{"type":["string","null"]}]}`:                                                                     `{"allOf":[{"type":"string","nullable":true}]}`,
 		`{"properties":{"type":{"type":["string","null"]},"anyOf":{"type":"string"}}}`:                               `{"properties":{"type":{"type":"string","nullable":true},"anyOf":{"type":"string"}}}`,
 		`{"items":{"type":["string","null"]},"prefixItems":[{"type":["string","null"]}]}`:                            `{"items":{"type":"string","nullable":true},"prefixItems":[{"type":"string","nullable":true}]}`,

@@ -51,10 +51,10 @@ func (e *Emitter) Emit(ev pipeline.Event) bool {
 	return !e.dead
 }
 
-// Delta hands over a piece of text: the hot path of Emit.
+// Delta hands over a piece of text: the hot path of Emit. An empty one says nothing, and is not handed over.
 func (e *Emitter) Delta(kind pipeline.Kind, t codec.Text, clean bool) bool {
-	if e.dead {
-		return false
+	if e.dead || len(t) == 0 {
+		return !e.dead
 	}
 	e.said = true
 	e.ev = pipeline.Event{Kind: kind, Clean: clean, Text: t}

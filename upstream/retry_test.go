@@ -14,7 +14,7 @@ import (
 	"amplifier-agent/pipeline"
 )
 
-// words is a Decoder for which each line is a text, "!" fails in passing, "." ends the round, and "?" ends it in a fault.
+// words is a Decoder for which each line is a text, "-" an empty one, "!" fails in passing, "." ends the round, and "?" ends it in a fault.
 type words struct{ ended bool }
 
 func (w *words) Line(line []byte, out *Emitter) {
@@ -27,6 +27,8 @@ func (w *words) Line(line []byte, out *Emitter) {
 	case "?":
 		w.ended = true
 		out.Emit(pipeline.Event{Kind: pipeline.Finish, Step: &pipeline.StepInfo{Reason: pipeline.ReasonFault, Raw: "network-error"}})
+	case "-":
+		out.Delta(pipeline.Text, nil, true)
 	default:
 		out.Delta(pipeline.Text, codec.Text(line), true)
 	}
@@ -103,6 +105,7 @@ func TestRetries(t *testing.T) {
 		"always in a fault":      {[]string{"200 ?"}, "error:the upstream's provider failed (finish reason network-error)", 3},
 		"a fault behind a word":  {[]string{"200 a ?", "200 b ."}, "a finish", 1}, // which a stage takes for an error
 		"nothing at all":         {[]string{"200 ", "200 a ."}, "a finish", 2},
+		"fault behind no word":   {[]string{"200 - !", "200 - a ."}, "a finish", 2},
 		"fault behind a word":    {[]string{"200 a !", "200 b ."}, "a error:overloaded", 1},
 		"cut behind a word":      {[]string{"200 a", "200 b ."}, "a error:cut off", 1},
 		"refused":                {[]string{"400 no", "200 a ."}, "error:the upstream answered 400: no", 1},

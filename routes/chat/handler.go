@@ -250,7 +250,9 @@ func (h *Handler) reject(ctx *fasthttp.RequestCtx, t *pipeline.Turn, err error) 
 	if kindOf(e).status >= 500 {
 		level = slog.LevelWarn
 	}
-	named(ctx, t)
+	if e.Origin == pipeline.OriginUpstream {
+		named(ctx, t) // else nobody may have been asked
+	}
 	h.Log.Log(ctx, level, "turn rejected", "turn", t.ID, "code", e.Code, "error", err)
 	writeError(ctx, e, h.Mask)
 }

@@ -175,6 +175,9 @@ func TestRejections(t *testing.T) {
 		if resp.StatusCode != 400 || e.Type != "invalid_request_error" || orEmpty(e.Code) != row.code || param != row.param || !strings.Contains(e.Message, row.says) {
 			t.Errorf("%.80s: status %d: %s", row.body, resp.StatusCode, b)
 		}
+		if by := resp.Header.Get("X-Amplifier-Upstream"); by != "" {
+			t.Errorf("%.80s: refused by %s, who was not asked", row.body, by)
+		}
 	}
 	if n := len(s.sim.Requests()); n != 0 {
 		t.Errorf("%d rejected requests reached the upstream", n)

@@ -185,10 +185,14 @@ func (f *Failover) rested(list []pipeline.Target) *pipeline.Error {
 	defer f.mu.Unlock()
 	var first *rest
 	for _, t := range list {
+		var longest *rest // of what is remembered of this one
 		for _, r := range f.of(t) {
-			if r.why != nil && (first == nil || r.until.Before(first.until)) {
-				first = r
+			if r.why != nil && (longest == nil || r.until.After(longest.until)) {
+				longest = r
 			}
+		}
+		if longest != nil && (first == nil || longest.until.Before(first.until)) {
+			first = longest
 		}
 	}
 	if first == nil { // it is tried again at this moment, by another turn

@@ -248,6 +248,29 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+// TestRestsOfBothKinds: what a provider failed with is forgotten over the limit that its model has reached since.
+func TestRestsOfBothKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &engine.Runner{Failover: new(engine.Failover)}
+		a, b := provider("a", fails(down), fails(down), fails(down), fails(window(20*time.Minute))), provider("b", say("b"), say("b"), say("b"), fails(window(40*time.Minute)))
+		for range 3 {
+			run(t.Context(), r, turnOf(a, b))
+		}
+		time.Sleep(31 * time.Second)
+		if got := run(t.Context(), r, turnOf(a, b)); got != "window by b/m-b" || len(a.asked) != 4 {
+			t.Errorf("%s, a was asked %d times", got, len(a.asked))
+		}
+		for _, err := range r.Run(t.Context(), turnOf(a, b)) {
+			if e := pipeline.AsError(err); e.RetryAfter != 20*time.Minute || e.Code != pipeline.CodeRateLimit {
+				t.Errorf("got %v, wait %v", err, e.RetryAfter)
+			}
+		}
+		if len(a.asked)+len(b.asked) != 8 {
+			t.Errorf("asked %d and %d times", len(a.asked), len(b.asked))
+		}
+	})
+}
+
 // TestTrialIsGivenUp: whoever tries a provider again and never hears of it leaves it to the next one.
 func TestTrialIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// failuresToRest is after how many failures in a row a provider rests, failureRest for how long.
+	// failuresToRest is after how many failures in a row a provider or a model rests, failureRest for how long.
 	failuresToRest = 3
 	failureRest    = 30 * time.Second
 	// maxRest bounds how long an upstream can keep itself from being asked by what it says.
@@ -27,7 +27,8 @@ const (
 // Failover asks another provider when one fails before it has answered (host config, fallbacks). It remembers who fails, and passes
 // them over for a while:
 //
-//   - a provider that failed failuresToRest times in a row, for failureRest; then one turn at a time tries it again;
+//   - a provider that failed failuresToRest times in a row, or a model that reached its limit as often, for failureRest; then one
+//     turn at a time tries it again;
 //   - a model that asked to be left alone (Retry-After, a plan's window), until then.
 //
 // Only failures of a passing kind count: those that are retried, and rate limits, whatever their window. What the upstream refuses
@@ -158,7 +159,11 @@ func (f *Failover) settle(target pipeline.Target, err *pipeline.Error, answers b
 	case err.RetryAfter > 0:
 		f.at(names[1]).put(err, err.RetryAfter)
 	default:
-		r := f.at(names[0])
+		key := names[0]
+		if err.Code == pipeline.CodeRateLimit { // other models of that provider have limits of their own
+			key = names[1]
+		}
+		r := f.at(key)
 		if r.failures++; r.failures >= failuresToRest {
 			r.put(err, failureRest)
 		}

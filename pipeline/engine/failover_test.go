@@ -248,6 +248,32 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+// TestLimitOfAModel: a model that keeps reaching its limit and does not say until when rests, and its provider does not.
+func TestLimitOfAModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := new(engine.Failover)
+		r := &engine.Runner{Failover: f}
+		a, b := provider("a", fails(window(0)), fails(window(0)), fails(window(0)), say("a")), provider("b", say("b"))
+		for range 5 {
+			if got := run(t.Context(), r, turnOf(a, b)); got != "b by b/m-b" {
+				t.Error(got)
+			}
+		}
+		if len(a.asked) != 3 || fmt.Sprint(f.Resting()) != "[a/m-a]" {
+			t.Errorf("a was asked %d times, %v rest", len(a.asked), f.Resting())
+		}
+		other := turnOf(a, b)
+		other.UpstreamID = "another"
+		if got := run(t.Context(), r, other); got != "a by a/another" {
+			t.Error(got)
+		}
+		time.Sleep(31 * time.Second)
+		if got := run(t.Context(), r, turnOf(a, b)); got != "a by a/m-a" || len(f.Resting()) != 0 {
+			t.Error(got, f.Resting())
+		}
+	})
+}
+
 // TestRestsOfBothKinds: what a provider failed with is forgotten over the limit that its model has reached since.
 func TestRestsOfBothKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -65,6 +66,19 @@ func TestVariablesWithPasswords(t *testing.T) {
 		if slices.Contains(settings, name) == secret || slices.Contains(credentials, name) != secret {
 			t.Errorf("%s: among settings %v, among credentials %v", name, slices.Contains(settings, name), slices.Contains(credentials, name))
 		}
+	}
+}
+
+// TestSharedKeyIsTold: a key of the environment that goes to an address of the host config is warned of, and nothing that the address
+// may hold is shown.
+func TestSharedKeyIsTold(t *testing.T) {
+	var log bytes.Buffer
+	s := &sources{host: config.Default(), env: func(n string) string { return map[string]string{"OPENAI_API_KEY": "the-key"}[n] }, home: t.TempDir(), log: slog.New(slog.NewTextHandler(&log, nil))}
+	if _, err := s.credential("mine", "openai", []byte(`{"base_url":"http://user:geheim@gateway.example/v1?api-key=geheim"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if got := log.String(); !strings.Contains(got, "goes to the base_url of the host config, http://gateway.example/v1:") || strings.Contains(got, "geheim") || strings.Contains(got, "the-key") {
+		t.Errorf("the log says %s", got)
 	}
 }
 

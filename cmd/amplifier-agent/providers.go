@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,7 +199,7 @@ func (s *sources) credential(id, module string, cfg []byte) (config.Credential, 
 	s.warn(c.Warnings)
 	if c.Shared {
 		s.warn([]string{fmt.Sprintf("the %s key of the environment or of the credentials file goes to the base_url of the host config, %s: give the provider an api_key of its own if that is not meant",
-			module, redacted(c.Endpoint))})
+			module, shownURL(c.Endpoint))})
 	}
 	return c, err
 }
@@ -408,15 +407,6 @@ func openPreset(name string) module {
 		u.closer = append(u.closer, p.Close)
 		return p, nil
 	}
-}
-
-// redacted is a URL without its password.
-func redacted(s string) string {
-	u, err := url.Parse(s)
-	if err != nil {
-		return "(no URL)"
-	}
-	return u.Redacted()
 }
 
 // userAgent is how this program names itself to upstreams.

@@ -11,7 +11,7 @@ type Quirk struct {
 var Quirks = []Quirk{
 	{"commandcode", "On the vendor's own host a surface must be chosen: there is no default.", "TestSurface"},
 	{"commandcode", "\"Proxy use detected\", as a 400 or in a stream, switches that surface off until the program is started again; nothing is asked on it meanwhile.", "TestBreaker"},
-	{"commandcode", "Model ids tell upper from lower case, and wrong ones are refused with a 403: ids are matched without regard to that, and the error of such a 403 says the id that was meant.", "TestWrongModel"},
+	{"commandcode", "Model ids tell upper from lower case, and wrong ones are refused with a 403: clients must name them as they are listed, and the error says the id that was meant.", "TestWrongModel"},
 	{"commandcode", "Limits of the plan come as a 429 with a window and its end, in seconds, in milliseconds or in words: the client is told until when, and nothing is asked again.", "TestWindows"},
 	{"commandcode", "Answers are called `text/event-stream` and are lines of JSON. The parser is not chosen by it; `data:` in front, comments and `[DONE]` do no harm.", "TestOrder"},
 	{"commandcode", "A missing `params.system` is replaced by about 7,500 tokens of the gateway's own: it is always sent, a space if there is nothing to say.", "TestRequests"},

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -207,20 +206,6 @@ func (f *Failover) rested(list []pipeline.Target) *pipeline.Error {
 	e.RetryAfter = max(time.Until(first.until), time.Second)
 	e.Message = "every upstream for this model rests after failures; the last one was: " + e.Message
 	return &e
-}
-
-// Resting are the providers and models that are passed over at the moment, for people.
-func (f *Failover) Resting() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	var list []string
-	for _, key := range slices.Sorted(maps.Keys(f.rests)) {
-		if now.Before(f.rests[key].until) {
-			list = append(list, key)
-		}
-	}
-	return list
 }
 
 // relay hands the events of one target after the other to the turn.

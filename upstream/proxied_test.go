@@ -209,6 +209,7 @@ func TestProxyRefuses(t *testing.T) {
 		{"no SOCKS", "socks5://", says("HTTP/1.1 400 Bad Request\r\n\r\n"), "unexpected protocol version 72"},
 		{"no TLS", "https://", nil, "it closed the connection"},
 		{"407", "https://u:geheim@", says("HTTP/1.1 407 No\r\n\r\n"), "it wants a user and a password"},
+		{"407 and half a page", "http://", says("HTTP/1.1 407 No\r\nContent-Length: 99\r\n\r\nhalf"), "it wants a user and a password"},
 		{"403", "https://", says("HTTP/1.1 403 No\r\n\r\n"), "it refuses the connection to example.com:443: status 403"},
 		{"gone", "socks5://", func(*proxyWorld, *peer) bool { return false }, "it closed the connection"},
 	} {

@@ -128,11 +128,13 @@ func (p *proxy) connect(c net.Conn) error {
 	if err := req.Write(c); err != nil {
 		return err
 	}
-	br := bufio.NewReaderSize(&bounded{c, maxProxyHeader}, 1) // byte by byte, nearly: what follows is not ours to buffer
+	header := &bounded{c, maxProxyHeader}
+	br := bufio.NewReaderSize(header, 1) // byte by byte, nearly: what follows is not ours to buffer
 	resp, err := http.ReadResponse(br, req)
 	if err != nil {
 		return errors.New("its answer is not HTTP")
 	}
+	header.n = 0 // nothing waits for the end of a body, as its closing would
 	_ = resp.Body.Close()
 	switch {
 	case resp.StatusCode == http.StatusProxyAuthRequired:

@@ -170,8 +170,19 @@ func (a *Account) get(ctx context.Context, path string, parameters ...string) (o
 		explain(e, f)
 		return e
 	}
-	err = a.t.Get(ctx, &upstream.Call{Method: "GET", Path: path, Header: a.header}, maxAccountBytes, &o, refuse)
-	return o, err
+	if err = a.t.Get(ctx, &upstream.Call{Method: "GET", Path: path, Header: a.header}, maxAccountBytes, &o, refuse); err != nil {
+		return nil, err
+	}
+	if ok := o.flag("success"); ok != nil && !*ok { // a refusal that came with status 200
+		var f upstream.Fault
+		var s codec.Scanner
+		s.Reset(o["error"])
+		f.Read(&s)
+		e := f.Err(a.mask)
+		explain(e, &f)
+		return nil, e
+	}
+	return o, nil
 }
 
 // object is a JSON object of which nothing is sure: neither that a member is there nor what it is. A nil one has none.

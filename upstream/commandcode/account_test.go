@@ -1,6 +1,9 @@
 package commandcode
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +58,25 @@ func TestAccount(t *testing.T) {
 		if _, err := NewAccount(c); err == nil {
 			t.Errorf("%+v is taken", c)
 		}
+	}
+}
+
+// TestAccountRefuses: an answer that says no is none, whatever its status, and shows no key.
+func TestAccountRefuses(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"success":false,"error":{"code":"FORBIDDEN","status":403,"message":"not with user_0123456789"}}`: "not with ***",
+		`{"success":false,"error":"no"}`: "no", `{"success":false}`: "without a message", `[1]`: "", `{"success":true`: "",
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+		a, err := NewAccount(Config{BaseURL: s.URL, Key: "user_0123456789"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Whoami(t.Context()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "0123456789") {
+			t.Errorf("%s: %v", body, err)
+		}
+		a.Close()
+		s.Close()
 	}
 }
 

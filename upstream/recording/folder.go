@@ -23,7 +23,9 @@ const (
 
 	maxBodyBytes = 64 << 20 // of a body that are kept
 	maxLineBytes = 16 << 20 // of a line of it
-	maxSlugBytes = 60       // of a model's id in a name
+	// longLineBytes is from where on a line that repeats the request is not held until its end: it may be as long as that.
+	longLineBytes = 64 << 10
+	maxSlugBytes  = 60 // of a model's id in a name
 )
 
 // Folder takes recordings. It is safe for concurrent use, and several processes may use one folder.
@@ -141,9 +143,12 @@ type tape struct {
 	rec    Recording
 	file   *os.File // nil if nothing is recorded (any more)
 	out    *bufio.Writer
-	line   []byte // that has not ended yet
+	line   []byte // that has not ended yet, or its beginning
 	kept   int    // bytes
 	cut    bool   // a limit was reached
+
+	asked   bool // whether the line repeats the request is known already
+	passing bool // it does, and its rest is not needed
 }
 
 func (t *tape) path(suffix string) string { return filepath.Join(t.folder.dir, t.name+suffix) }
@@ -163,21 +168,31 @@ func (t *tape) Write(p []byte) (int, error) {
 	n := len(p)
 	for t.file != nil && !t.cut && len(p) > 0 {
 		i := bytes.IndexByte(p, '\n') + 1
-		if i == 0 {
-			t.line, p = append(t.line, p...), nil
-		} else {
-			t.line, p = append(t.line, p[:i]...), p[i:]
+		ends := i > 0
+		if !ends {
+			i = len(p)
+		}
+		if !t.passing {
+			t.line = append(t.line, p[:i]...)
+		}
+		if p = p[i:]; !t.asked && len(t.line) >= longLineBytes {
+			t.asked, t.passing = true, t.echoes()
+		}
+		if ends {
 			t.flush()
 		}
-		t.cut = t.cut || len(t.line) > maxLineBytes
+		t.cut = t.cut || !t.passing && len(t.line) > maxLineBytes
 	}
 	return n, nil
 }
 
+// echoes reports whether the line repeats the request.
+func (t *tape) echoes() bool { return t.echo != nil && t.echo(t.line) }
+
 // flush keeps the line.
 func (t *tape) flush() {
 	line := t.line
-	if t.echo != nil && t.echo(line) {
+	if t.passing || t.echoes() {
 		line = []byte("{\"type\":\"start-step\"}\n")
 	}
 	if t.kept += len(line); t.kept > maxBodyBytes {
@@ -187,7 +202,7 @@ func (t *tape) flush() {
 	if _, err := t.out.WriteString(t.folder.mask.String(string(line))); err != nil {
 		t.fail(err)
 	}
-	t.line = t.line[:0]
+	t.line, t.asked, t.passing = t.line[:0], false, false
 }
 
 // Close implements upstream.Tape.

@@ -125,12 +125,14 @@ func TestBodies(t *testing.T) {
 		ext    string
 		cut    bool
 	}{
-		"lines":           {200, echo, true, []string{"{\"a\":1}\n{\"b\"", ":2}\n"}, "{\"a\":1}\n{\"b\":2}\n", ".ndjson", false},
-		"an echo":         {200, echo, true, []string{"{\"echo\":\"my di", "ary\"}\n{}\n"}, "{\"type\":\"start-step\"}\n{}\n", ".ndjson", false},
-		"cut in a line":   {200, echo, false, []string{"{}\n{\"half"}, "{}\n{\"half", ".ndjson", true},
-		"a refusal":       {429, echo, true, []string{`{"error":"wait"}`}, `{"error":"wait"}`, ".txt", false},
-		"nothing":         {200, nil, true, nil, "", ".txt", false},
-		"an endless line": {200, nil, true, []string{"ok\n", long, long, "\nnot reached\n"}, "ok\n", ".txt", true},
+		"lines":            {200, echo, true, []string{"{\"a\":1}\n{\"b\"", ":2}\n"}, "{\"a\":1}\n{\"b\":2}\n", ".ndjson", false},
+		"an echo":          {200, echo, true, []string{"{\"echo\":\"my di", "ary\"}\n{}\n"}, "{\"type\":\"start-step\"}\n{}\n", ".ndjson", false},
+		"a long echo":      {200, echo, true, []string{"{\"a\":1}\n{\"echo\":\"", long, long, "\"}\n{\"b\":2}\n", "{}"}, "{\"a\":1}\n{\"type\":\"start-step\"}\n{\"b\":2}\n{}", ".ndjson", false},
+		"half a long echo": {200, echo, false, []string{"{\"echo\":\"" + long, long}, "{\"type\":\"start-step\"}\n", ".ndjson", true},
+		"cut in a line":    {200, echo, false, []string{"{}\n{\"half"}, "{}\n{\"half", ".ndjson", true},
+		"a refusal":        {429, echo, true, []string{`{"error":"wait"}`}, `{"error":"wait"}`, ".txt", false},
+		"nothing":          {200, nil, true, nil, "", ".txt", false},
+		"an endless line":  {200, nil, true, []string{"ok\n", long, long, "\nnot reached\n"}, "ok\n", ".txt", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec, body, _ := take(t, &upstream.Exchange{Call: &upstream.Call{}, Status: row.status, Echo: row.echo}, row.whole, row.pieces...)

@@ -7,16 +7,25 @@ import (
 	"amplifier-agent/pipeline"
 )
 
-// maxSchemaBytes is the longest schema that is rewritten: each level of it is copied. No tool needs as much.
-const maxSchemaBytes = 256 << 10
+const (
+	// maxSchemaBytes is the longest schema that is rewritten: each level of it is copied. No tool needs as much.
+	maxSchemaBytes = 256 << 10
+	// maxSchemasBytes is how much of the schemas of a request is: those behind stay as they are.
+	maxSchemasBytes = 1 << 20
+)
 
 // nullableTools are tools whose schemas say "nullable" where they named the type null: Google's models refuse that type beside
 // others. What needs no change is shared.
 func nullableTools(tools []pipeline.ToolSpec) []pipeline.ToolSpec {
 	changed := make([]pipeline.ToolSpec, len(tools))
 	copy(changed, tools)
+	left := maxSchemasBytes
 	for i := range changed {
-		changed[i].Parameters = nullable(changed[i].Parameters)
+		schema := changed[i].Parameters
+		if left -= len(schema); left < 0 {
+			break
+		}
+		changed[i].Parameters = nullable(schema)
 	}
 	return changed
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"amplifier-agent/codec"
+	"amplifier-agent/pipeline"
 )
 
 func TestNullable(t *testing.T) {
@@ -62,6 +63,16 @@ func TestNullable(t *testing.T) {
 	}
 	if long := `{"type":["string","null"],"x":"` + strings.Repeat("x", maxSchemaBytes) + `"}`; string(nullable([]byte(long))) != long {
 		t.Error("a schema that is too long was rewritten")
+	}
+	large := []byte(`{"type":["string","null"],"x":"` + strings.Repeat("x", maxSchemaBytes-40) + `"}`)
+	many := make([]pipeline.ToolSpec, 2*maxSchemasBytes/maxSchemaBytes)
+	for i := range many {
+		many[i].Parameters = large
+	}
+	for i, tool := range nullableTools(many) {
+		if rewritten := string(tool.Parameters) != string(large); rewritten != (i < len(many)/2) {
+			t.Errorf("schema %d of %d: rewritten %v", i, len(many), rewritten)
+		}
 	}
 	deep := strings.Repeat(`{"items":`, codec.MaxDepth-2) + `{"type":["string","null"]}` + strings.Repeat("}", codec.MaxDepth-2)
 	if got := string(nullable([]byte(deep))); !strings.Contains(got, `{"type":"string","nullable":true}`) {

@@ -10,19 +10,22 @@ import (
 // finish translates a finish reason.
 func finish(t codec.Text) (r pipeline.Reason, raw string) {
 	raw = pipeline.Short(t.String())
-	return reasons[strings.ToLower(raw)], raw
+	return reasons[strings.ReplaceAll(strings.ToLower(raw), "-", "_")], raw
 }
 
-// reasons are the words of the API, and those that upstreams leave as their own models say them.
+// reasons are the words of the API, and those that upstreams leave as their own models say them, with "-" written as "_".
 var reasons = map[string]pipeline.Reason{
 	"stop":          pipeline.ReasonStop,
 	"end_turn":      pipeline.ReasonStop,
 	"stop_sequence": pipeline.ReasonStop,
 	"eos":           pipeline.ReasonStop,
 
-	"length":       pipeline.ReasonLength,
-	"max_tokens":   pipeline.ReasonLength,
-	"model_length": pipeline.ReasonLength,
+	"length":                        pipeline.ReasonLength,
+	"max_tokens":                    pipeline.ReasonLength,
+	"max_output_tokens":             pipeline.ReasonLength,
+	"model_length":                  pipeline.ReasonLength,
+	"model_context_window_exceeded": pipeline.ReasonLength,
+	"pause_turn":                    pipeline.ReasonLength, // the provider cut the turn short
 
 	"tool_calls":    pipeline.ReasonToolCalls,
 	"function_call": pipeline.ReasonToolCalls,
@@ -37,6 +40,8 @@ var reasons = map[string]pipeline.Reason{
 	"error":                        pipeline.ReasonFault,
 	"abort":                        pipeline.ReasonFault,
 	"network_error":                pipeline.ReasonFault,
+	"connection_error":             pipeline.ReasonFault,
+	"upstream_error":               pipeline.ReasonFault,
 	"malformed_function_call":      pipeline.ReasonFault,
 	"insufficient_system_resource": pipeline.ReasonFault,
 }

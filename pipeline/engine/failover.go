@@ -74,19 +74,30 @@ func (f *Failover) stream(ctx context.Context, t *pipeline.Turn, round *pipeline
 				return
 			}
 			if r.said || r.committed || ctx.Err() != nil || !passing(err) || !r.others {
-				yield(nil, err)
+				yield(nil, sooner(err, last))
 				return
 			}
 			if f.Log != nil {
 				f.Log.Warn("a provider has failed before it answered: another is asked", "turn", t.ID, "upstream", t.Upstream(), "code", err.Code, "error", err)
 			}
-			last = err
+			last = sooner(err, last)
 		}
 		if last == nil {
 			last = f.rested(list)
 		}
 		yield(nil, last)
 	}
+}
+
+// sooner is err with the wait of before, a failure of another of the turn's targets, if that is shorter: the client need not wait for
+// all of them. Before may be nil.
+func sooner(err, before *pipeline.Error) *pipeline.Error {
+	if before == nil || before.RetryAfter >= err.RetryAfter {
+		return err
+	}
+	e := *err
+	e.RetryAfter = before.RetryAfter
+	return &e
 }
 
 // ask runs the stream at target, which was taken.

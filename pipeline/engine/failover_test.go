@@ -185,6 +185,31 @@ func TestRests(t *testing.T) {
 	})
 }
 
+// TestShortestWait: a client waits for the first that is back, not for the last that was asked.
+func TestShortestWait(t *testing.T) {
+	for name, row := range map[string]struct {
+		fails []*pipeline.Error
+		want  time.Duration
+	}{
+		"the first is back first":     {[]*pipeline.Error{window(20 * time.Second), window(time.Hour)}, 20 * time.Second},
+		"the last is back first":      {[]*pipeline.Error{window(time.Hour), window(20 * time.Second)}, 20 * time.Second},
+		"that between is back first":  {[]*pipeline.Error{window(time.Hour), window(20 * time.Second), window(time.Minute)}, 20 * time.Second},
+		"one asks for no wait at all": {[]*pipeline.Error{down, window(time.Hour)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var list []*scripted
+			for i, err := range row.fails {
+				list = append(list, provider(string(rune('a'+i)), fails(err)))
+			}
+			for _, err := range (&engine.Runner{Failover: new(engine.Failover)}).Run(t.Context(), turnOf(list...)) {
+				if e := pipeline.AsError(err); e.RetryAfter != row.want || e.Message != row.fails[len(row.fails)-1].Message {
+					t.Errorf("got %v, wait %s, want %s", e, e.RetryAfter, row.want)
+				}
+			}
+		})
+	}
+}
+
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &engine.Runner{Failover: new(engine.Failover)}

@@ -153,12 +153,15 @@ type tape struct {
 
 func (t *tape) path(suffix string) string { return filepath.Join(t.folder.dir, t.name+suffix) }
 
+func (t *tape) body() string { return filepath.Join(t.folder.dir, t.rec.Response.Body) }
+
 // fail gives the recording up: the exchange goes on.
 func (t *tape) fail(err error) {
 	t.folder.log.Warn("an exchange is not recorded", "error", err)
 	if t.file != nil {
 		_ = t.file.Close()
 		_ = os.Remove(t.file.Name())
+		_ = os.Remove(t.body()) // which nothing tells of
 		t.file = nil
 	}
 }
@@ -227,7 +230,7 @@ func (t *tape) save() error {
 	if err := t.file.Close(); err != nil {
 		return err
 	}
-	if err := os.Rename(t.file.Name(), filepath.Join(t.folder.dir, t.rec.Response.Body)); err != nil {
+	if err := os.Rename(t.file.Name(), t.body()); err != nil {
 		return err
 	}
 	b, err := codec.MarshalIndent(t.rec)

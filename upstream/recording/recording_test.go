@@ -180,6 +180,29 @@ func TestFolderGone(t *testing.T) {
 	}
 }
 
+// TestHalfSaved: of a recording that cannot be kept whole nothing is left, as a body alone would be taken for a stream.
+func TestHalfSaved(t *testing.T) {
+	dir := t.TempDir()
+	f, err := recording.NewFolder(dir, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tape := f.Recorder(recording.Source{}).Begin(&upstream.Exchange{Call: &upstream.Call{}, Status: 200, Echo: func([]byte) bool { return false }, Header: func(string) string { return "" }})
+	parts, err := filepath.Glob(filepath.Join(dir, "*.part"))
+	if err != nil || len(parts) != 1 {
+		t.Fatal(parts, err)
+	}
+	taken := strings.TrimSuffix(parts[0], ".part") + ".json"
+	if err := os.Mkdir(taken, 0o700); err != nil { // so that what tells of the recording cannot be written
+		t.Fatal(err)
+	}
+	tape.Close(true)
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || left[0].Name() != filepath.Base(taken) {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
 func TestRead(t *testing.T) {
 	files := fstest.MapFS{
 		"version.json": {Data: []byte(`{"schema_version":2}`)},

@@ -57,7 +57,7 @@ func proxyFor(base *url.URL, addr, caFile string) (*proxy, error) {
 	case p.socks:
 		p.identity = &socks.Auth{User: u.User.Username(), Password: password}
 	default:
-		p.auth = "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))
+		p.auth = basic(u.User.Username(), password)
 	}
 	if u.Scheme == "https" {
 		if p.tls, err = clientTLS(u.Hostname(), caFile); err != nil {
@@ -70,6 +70,11 @@ func proxyFor(base *url.URL, addr, caFile string) (*proxy, error) {
 		p.prefix = "http://" + base.Host
 	}
 	return p, nil
+}
+
+// basic is what tells who asks, by basic authentication.
+func basic(user, password string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
 // dialer connects to the gateway, or to the proxy on the way to it. What is for the gateway goes through the stream of the conn.

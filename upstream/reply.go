@@ -112,6 +112,9 @@ func (r *Reply) send(call *Call) error {
 	if p := r.t.proxy; p != nil && p.tunnel == "" && p.auth != "" {
 		req.Header.Set("Proxy-Authorization", p.auth)
 	}
+	if r.t.basic != "" {
+		req.Header.Set("Authorization", r.t.basic)
+	}
 	for _, h := range call.Header {
 		req.Header.Set(h[0], h[1])
 	}

@@ -13,6 +13,7 @@ import (
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
+	"amplifier-agent/pipeline/secret"
 )
 
 const (
@@ -32,6 +33,7 @@ type Transport struct {
 	addr  string // host:port
 	tls   *tls.Config
 	proxy *proxy // nil for none
+	basic string // value of Authorization for the user of base, "" for none
 	idle  time.Duration
 	tries int
 	pool  pool
@@ -52,10 +54,12 @@ type TransportConfig struct {
 	Dial    Dialer        // connects, also where the environment names a proxy; nil means TCP
 	// Recorder sees each exchange of Stream; nil records nothing.
 	Recorder Recorder
+	Mask     *secret.Mask // learns the password of the base URL; may be nil
 }
 
 // NewTransport returns a Transport for the gateway at c.BaseURL, an http or https URL whose path is put before that of each
-// call. It goes through the proxy that the environment names, if any.
+// call. A user in it is sent, as basic authentication, with calls that bring no Authorization. It goes through the proxy that the
+// environment names, if any.
 func NewTransport(c TransportConfig) (*Transport, error) {
 	u, err := url.Parse(c.BaseURL)
 	if err != nil {
@@ -67,6 +71,11 @@ func NewTransport(c TransportConfig) (*Transport, error) {
 	t := &Transport{base: u, idle: max(c.Idle, 0), dial: c.Dial, recorder: c.Recorder}
 	if c.Idle == 0 {
 		t.idle = DefaultIdle
+	}
+	if u.User != nil {
+		password, _ := u.User.Password()
+		c.Mask.Add(password)
+		t.basic = basic(u.User.Username(), password)
 	}
 	if t.tries = c.Tries; t.tries == 0 {
 		t.tries = DefaultTries

@@ -21,6 +21,7 @@ import (
 	"github.com/molecule-man/go-brrr"
 
 	"amplifier-agent/pipeline"
+	"amplifier-agent/pipeline/secret"
 )
 
 func TestBaseURL(t *testing.T) {
@@ -64,6 +65,35 @@ func TestRequestOnTheWire(t *testing.T) {
 	got := <-seen
 	host := strings.TrimPrefix(g.url, "http://")
 	if !strings.HasPrefix(got, "POST /base%20path/x?y=1 "+host+" [1") || !strings.HasSuffix(got, ` "body"`) || strings.Contains(got, "X-B") {
+		t.Error(got)
+	}
+}
+
+// TestUserOfBaseURL: a user is sent unless the call says itself who asks, and the password is known to the mask in each form.
+func TestUserOfBaseURL(t *testing.T) {
+	seen := make(chan string, 1)
+	g := serve(t, func(p *peer) {
+		for p.request() {
+			seen <- p.last.Header.Get("Authorization")
+			p.plain("ok")
+		}
+	})
+	mask := new(secret.Mask)
+	tr, err := NewTransport(TransportConfig{BaseURL: strings.Replace(g.url, "://", "://ann:open%20sesame@", 1), Mask: mask})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tr.Close)
+	for want, header := range map[string][][2]string{
+		"Basic YW5uOm9wZW4gc2VzYW1l": nil, // ann:open sesame
+		"Bearer key":                 {{"authorization", "Bearer key"}},
+	} {
+		exchange(t, tr, &Call{Method: "GET", Path: "/", Header: header})
+		if got := <-seen; got != want {
+			t.Errorf("sent %q, want %q", got, want)
+		}
+	}
+	if got := mask.String("open sesame YW5uOm9wZW4gc2VzYW1l"); strings.Contains(got, "sesame") || strings.Contains(got, "c2VzYW1l") {
 		t.Error(got)
 	}
 }

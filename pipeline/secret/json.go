@@ -2,6 +2,7 @@ package secret
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -113,6 +114,12 @@ func credential(name string) bool {
 	return false
 }
 
+// Parameter reports whether a parameter of a URL is called like one that holds a credential: as credentials are called elsewhere, or
+// as in URLs only, where a function's key is its code and a signature lets in whoever has it.
+func Parameter(name string) bool {
+	return credential(name) || slices.Contains([]string{"code", "sig", "signature"}, strings.ToLower(name))
+}
+
 // counts reports whether a name is one such as max_tokens or token_limit, whose value is no secret if it is a number.
 func counts(name string) bool {
 	for _, w := range split(name) {
@@ -160,7 +167,7 @@ func words(s string) string {
 	s = scheme.ReplaceAllString(s, "${1}"+stars)
 	for _, re := range []*regexp.Regexp{parameter, whole} {
 		s = re.ReplaceAllStringFunc(s, func(m string) string {
-			if p := re.FindStringSubmatch(m); p != nil && credential(p[2]) {
+			if p := re.FindStringSubmatch(m); p != nil && (credential(p[2]) || strings.ContainsAny(m[:1], "?&") && Parameter(p[2])) {
 				return p[1] + stars
 			}
 			return m

@@ -39,6 +39,8 @@ func TestJSON(t *testing.T) {
 		`"http://user:p@ss@host/x"`:                  `"http://***@host/x"`,
 		`"git+https:\/\/token@host"`:                 `"git+https://***@host"`,
 		`"http://h/?a=1&api_key=x&b=2"`:              `"http://h/?a=1&api_key=***&b=2"`,
+		`"http://h/?code=x&sig=y&Signature=z&v=1"`:   `"http://h/?code=***&sig=***&Signature=***&v=1"`,
+		`"the code=5 of it"`:                         `"the code=5 of it"`,
 		`["a://u:p@h","b"]`:                          `["a://***@h","b"]`,
 		`["--api-key","x","--model","y"]`:            `["--api-key","***","--model","y"]`,
 		`["--api-key=x y","-e","X_TOKEN=x","A=b"]`:   `["--api-key=***","-e","X_TOKEN=***","A=b"]`,

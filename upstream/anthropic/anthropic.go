@@ -65,7 +65,10 @@ func New(c Config) (*Provider, error) {
 		c.BaseURL = DefaultBaseURL
 	}
 	c.BaseURL = strings.TrimSuffix(strings.TrimRight(c.BaseURL, "/"), "/v1")
-	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: c.BaseURL, Idle: c.Idle, Tries: c.Tries, CAFile: c.CAFile, Dial: c.Dial, Recorder: c.Recorder})
+	if c.Mask == nil {
+		c.Mask = new(secret.Mask)
+	}
+	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: c.BaseURL, Idle: c.Idle, Tries: c.Tries, CAFile: c.CAFile, Dial: c.Dial, Recorder: c.Recorder, Mask: c.Mask})
 	if err != nil {
 		return nil, fmt.Errorf("%w (set ANTHROPIC_BASE_URL)", err)
 	}
@@ -83,9 +86,6 @@ func New(c Config) (*Provider, error) {
 	}
 	if c.MaxTokens < 0 {
 		return nil, fmt.Errorf("max_tokens %d: use 1 or more", c.MaxTokens)
-	}
-	if c.Mask == nil {
-		c.Mask = new(secret.Mask)
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

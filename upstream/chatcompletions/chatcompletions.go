@@ -84,9 +84,15 @@ func New(c Config) (*Provider, error) {
 	if preset.Deployments && len(c.Models) == 0 {
 		return nil, errors.New("no models: name the deployments, as they cannot be listed")
 	}
+	if base.User != nil {
+		preset.Placeholder = "" // the transport sends the user
+	}
 	query := base.RawQuery
 	base.RawQuery, base.Fragment = "", ""
-	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: base.String(), Idle: c.Idle, Tries: c.Tries, CAFile: c.CAFile, Dial: c.Dial, Recorder: c.Recorder})
+	if c.Mask == nil {
+		c.Mask = new(secret.Mask)
+	}
+	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: base.String(), Idle: c.Idle, Tries: c.Tries, CAFile: c.CAFile, Dial: c.Dial, Recorder: c.Recorder, Mask: c.Mask})
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +110,6 @@ func New(c Config) (*Provider, error) {
 	}
 	if c.Reasoning = cmp.Or(c.Reasoning, preset.Reasoning); c.Reasoning == ReasoningNever {
 		c.Reasoning = ""
-	}
-	if c.Mask == nil {
-		c.Mask = new(secret.Mask)
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -168,6 +171,9 @@ func (p *Provider) learn() {
 
 // secretive reports whether a field or parameter of this name holds a credential.
 func secretive(name string) bool {
+	if secret.Parameter(name) {
+		return true
+	}
 	name = strings.ToLower(name)
 	return slices.ContainsFunc([]string{"auth", "key", "token", "secret", "cookie", "sig"}, func(w string) bool { return strings.Contains(name, w) })
 }

@@ -175,7 +175,7 @@ func TestSecretsAreMasked(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "you sent "+r.Header.Get("X-Api-Key")+" "+r.Header.Get("Authorization")+" "+r.URL.RawQuery+" and "+r.Header.Get("X-Title"), http.StatusUnauthorized)
 	})
-	p := connect(t, s.URL+"?subscription-key=secret-of-query", func(c *Config) {
+	p := connect(t, s.URL+"?subscription-key=secret-of-query&code=secret-of-function", func(c *Config) {
 		c.Header = [][2]string{{"x-api-key", "secret-of-header"}, {"Authorization", "Bearer secret-of-auth"}, {"X-Title", "a title"}}
 	})
 	e := wantError(t, run(t, p, ask("hi")).err, pipeline.CodeUpstreamAuth, 401, "and a title")

@@ -87,7 +87,10 @@ func New(c Config) (*Provider, error) {
 	if c.BaseURL == "" {
 		c.BaseURL = DefaultBaseURL
 	}
-	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: c.BaseURL, Idle: c.Idle, Tries: c.Tries, CAFile: c.CAFile, Dial: c.Dial, Recorder: c.Recorder})
+	if c.Mask == nil {
+		c.Mask = new(secret.Mask)
+	}
+	t, err := upstream.NewTransport(upstream.TransportConfig{BaseURL: c.BaseURL, Idle: c.Idle, Tries: c.Tries, CAFile: c.CAFile, Dial: c.Dial, Recorder: c.Recorder, Mask: c.Mask})
 	if err != nil {
 		return nil, fmt.Errorf("%w (set COMMANDCODE_BASE_URL)", err)
 	}
@@ -113,9 +116,6 @@ func New(c Config) (*Provider, error) {
 	c.MaxTokens = min(c.MaxTokens, maxMaxTokens)
 	if word := effortWord(c.Effort); word != "" && !slices.Contains(efforts, word) {
 		return nil, fmt.Errorf("reasoning_effort %q: use %s, or none", c.Effort, strings.Join(efforts, ", "))
-	}
-	if c.Mask == nil {
-		c.Mask = new(secret.Mask)
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -190,10 +191,23 @@ func Refusal(r *Reply, mask *secret.Mask) (*pipeline.Error, *Fault) {
 		e.Message = "no message" + rest
 	}
 	e.Message = "the upstream answered " + strconv.Itoa(r.Status) + ": " + e.Message
+	if r.Status/100 == 3 {
+		e.Message += mask.String(redirection(r.Header("Location")))
+	}
 	if after := retryAfter(r.Header("Retry-After"), time.Now()); after > 0 {
 		e.RetryAfter = after
 	}
 	return e, f
+}
+
+// redirection tells where a redirect leads, which is not followed: it may be anywhere, and the request holds a key.
+func redirection(location string) string {
+	to, err := url.Parse(location)
+	if location == "" || err != nil {
+		return " (is its base URL right?)"
+	}
+	to.User, to.RawQuery, to.Fragment = nil, "", ""
+	return " (it redirects to " + pipeline.Short(to.String()) + ", which is not followed: is its base URL right?)"
 }
 
 // requestID is what the gateway and the load balancer before it call an exchange.

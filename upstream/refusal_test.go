@@ -73,6 +73,32 @@ func TestSlowRefusal(t *testing.T) {
 	})
 }
 
+// TestRedirect: where a redirect leads is told and not followed, without what may be a credential in it.
+func TestRedirect(t *testing.T) {
+	for location, want := range map[string]string{
+		"Location: https://h/v1/models?key=x#y\r\n": "the upstream answered 308: no message (it redirects to https://h/v1/models, which is not followed: is its base URL right?)",
+		"Location: https://u:p@h/\r\n":              "the upstream answered 308: no message (it redirects to https://h/, which is not followed: is its base URL right?)",
+		"Location: /v2/\r\n":                        "the upstream answered 308: no message (it redirects to /v2/, which is not followed: is its base URL right?)",
+		"Location: http://h:a/\r\n":                 "the upstream answered 308: no message (is its base URL right?)",
+		"":                                          "the upstream answered 308: no message (is its base URL right?)",
+	} {
+		g := serve(t, func(p *peer) {
+			for p.request() {
+				p.send("HTTP/1.1 308 Permanent Redirect\r\nContent-Length: 0\r\n%s\r\n", location)
+			}
+		})
+		var ended error
+		out := NewEmitter(func(_ *pipeline.Event, err error) bool { ended = err; return true })
+		transport(t, g.url, 0).Stream(t.Context(), get(), lineOptions, func() Decoder { return &texts{} }, out, func(r *Reply) error {
+			e, _ := Refusal(r, nil)
+			return e
+		})
+		if ended == nil || ended.Error() != want || g.requests.Load() != 1 {
+			t.Errorf("%q: got %v after %d requests, want %s", location, ended, g.requests.Load(), want)
+		}
+	}
+}
+
 // TestLongHeader: a header may outgrow the connection's buffer, within bounds.
 func TestLongHeader(t *testing.T) {
 	g := serve(t, func(p *peer) {

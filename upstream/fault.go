@@ -191,8 +191,11 @@ func Refusal(r *Reply, mask *secret.Mask) (*pipeline.Error, *Fault) {
 		e.Message = "no message" + rest
 	}
 	e.Message = "the upstream answered " + strconv.Itoa(r.Status) + ": " + e.Message
-	if r.Status/100 == 3 {
+	switch {
+	case r.Status/100 == 3:
 		e.Message += mask.String(redirection(r.Header("Location")))
+	case r.Status == http.StatusProxyAuthRequired:
+		e.Message += " (" + proxyWants + ")"
 	}
 	if after := retryAfter(r.Header("Retry-After"), time.Now()); after > 0 {
 		e.RetryAfter = after

@@ -21,6 +21,9 @@ import (
 // maxProxyHeader is how long the header of a proxy's answer may be, in bytes.
 const maxProxyHeader = 16 << 10
 
+// proxyWants is what a proxy's status 407 means.
+const proxyWants = "it wants a user and a password, which the proxy's variable takes: http://user:password@host:port"
+
 // proxy is a way to the gateway through a proxy, as HTTPS_PROXY, HTTP_PROXY and NO_PROXY name it. Loopback addresses are always
 // reached directly.
 type proxy struct {
@@ -127,6 +130,7 @@ func (p *proxy) pass(ctx context.Context, c *conn) error {
 // connect asks for the tunnel by CONNECT. Nothing of what comes through it is read: TLS has not begun.
 func (p *proxy) connect(c net.Conn) error {
 	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: p.tunnel}, Host: p.tunnel, Header: http.Header{}}
+	req.Header.Set("User-Agent", "") // none: not that of a library
 	if p.auth != "" {
 		req.Header.Set("Proxy-Authorization", p.auth)
 	}
@@ -143,7 +147,7 @@ func (p *proxy) connect(c net.Conn) error {
 	_ = resp.Body.Close()
 	switch {
 	case resp.StatusCode == http.StatusProxyAuthRequired:
-		return errors.New("it wants a user and a password (http://user:password@host:port)")
+		return errors.New(proxyWants)
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("it refuses the connection to %s: status %d", p.tunnel, resp.StatusCode)
 	case br.Buffered() > 0:

@@ -76,7 +76,7 @@ func TestTunnel(t *testing.T) {
 				c.Close()
 				continue
 			}
-			asked.Store(req.Method + " " + req.RequestURI + " " + req.Header.Get("Proxy-Authorization"))
+			asked.Store(req.Method + " " + req.RequestURI + " " + req.Header.Get("Proxy-Authorization") + req.UserAgent())
 			_, _ = io.WriteString(c, "HTTP/1.1 "+status.Load().(string)+"\r\n\r\n")
 			up, err := net.Dial("tcp", req.RequestURI)
 			if err != nil {
@@ -96,7 +96,7 @@ func TestTunnel(t *testing.T) {
 	if got, want := asked.Load(), "CONNECT "+at+" Basic dTpw"; got != want {
 		t.Errorf("the proxy was asked %q, want %q", got, want)
 	}
-	if _, err := fetchText(t, t.Context(), throughProxy(t, gateway.URL, "", p)); err == nil || !strings.Contains(err.Error(), "certificate") {
+	if _, err := fetchText(t, t.Context(), throughProxy(t, gateway.URL, "", p)); err == nil || !strings.Contains(err.Error(), "unknown authority (certificates of your own are trusted if ca_file names them)") {
 		t.Errorf("an unknown certificate: %v", err)
 	}
 	for s, says := range map[string]string{"407 No": "user and a password", "403 No": "status 403"} {
@@ -112,6 +112,10 @@ func TestPlainProxy(t *testing.T) {
 	var got atomic.Value
 	via := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got.Store(r.RequestURI + " " + r.Host + " " + r.Header.Get("Proxy-Authorization"))
+		if r.Header.Get("Proxy-Authorization") == "" {
+			w.WriteHeader(http.StatusProxyAuthRequired)
+			return
+		}
 		_, _ = io.WriteString(w, "proxied\n.\n")
 	}))
 	defer via.Close()
@@ -122,6 +126,10 @@ func TestPlainProxy(t *testing.T) {
 	}
 	if want := "http://gateway.invalid/base/x gateway.invalid Basic dTpw"; got.Load() != want {
 		t.Errorf("the proxy was asked for %q, want %q", got.Load(), want)
+	}
+	p.auth = ""
+	if _, err := fetchText(t, t.Context(), throughProxy(t, "http://gateway.invalid", "", p)); err == nil || !strings.Contains(err.Error(), "user and a password") {
+		t.Errorf("without who asks: %v", err)
 	}
 }
 

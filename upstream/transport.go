@@ -238,6 +238,9 @@ func (t *Transport) explain(ctx context.Context, doing string, err error) error 
 		e.Message, e.Err = doing+": it closed the connection", nil
 	default:
 		e.Message = doing
+		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+			e.Err = fmt.Errorf("%w (certificates of your own are trusted if ca_file names them)", err)
+		}
 	}
 	return e
 }

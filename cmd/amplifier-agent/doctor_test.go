@@ -304,6 +304,12 @@ func TestReach(t *testing.T) {
 		}
 	}
 
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusProxyAuthRequired) }))
+	defer proxy.Close()
+	if _, err := reach(t.Context(), proxy.URL, ""); err != errProxyAuth || !strings.Contains(reachRemedy(err), "user:password") {
+		t.Errorf("a proxy in between that wants to know who asks: %v", err)
+	}
+
 	// One that accepts and says nothing is there, and one that hangs up as well.
 	for _, hangUp := range []bool{true, false} {
 		ctx, cancel := context.WithCancel(t.Context())

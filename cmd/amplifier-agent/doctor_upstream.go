@@ -150,6 +150,8 @@ func checkUpstreams(ctx context.Context, x *examination) {
 var (
 	errItself = errors.New("that is where the server itself would listen")
 	errNoURL  = errors.New("no http:// or https:// URL")
+
+	errProxyAuth = errors.New("the proxy wants a user and a password")
 )
 
 // itself reports whether base is the address of the server that would ask there: a shell in which OPENAI_BASE_URL is exported for
@@ -195,9 +197,15 @@ func reach(ctx context.Context, base, caFile string) (date time.Time, err error)
 		if errors.Is(err, context.DeadlineExceeded) {
 			return time.Time{}, fmt.Errorf("no connection within %s: %w", reachPatience, context.DeadlineExceeded)
 		}
+		if err.Error() == http.StatusText(http.StatusProxyAuthRequired) { // all that net/http says of a tunnel that is refused
+			err = errProxyAuth
+		}
 		return time.Time{}, err
 	}
 	_ = resp.Body.Close()
+	if resp.StatusCode == http.StatusProxyAuthRequired {
+		return time.Time{}, errProxyAuth
+	}
 	if date, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
 		return time.Time{}, nil
 	}
@@ -209,6 +217,8 @@ func reachRemedy(err error) string {
 	switch {
 	case errors.Is(err, errItself), errors.Is(err, errNoURL):
 		return "correct its base_url or the variable that holds it"
+	case errors.Is(err, errProxyAuth):
+		return "put them into the proxy's variable: http://user:password@host:port"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "start it, or correct its base_url"
 	case errors.Is(err, context.DeadlineExceeded):
@@ -221,7 +231,7 @@ func reachRemedy(err error) string {
 		if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
 			return "check this machine's clock"
 		}
-		return "check who answers there, and which certificates this machine trusts"
+		return "check who answers there, and which certificates this machine trusts; the provider's ca_file names others"
 	}
 	return "check the network and the address"
 }

@@ -84,8 +84,11 @@ func New(c Config) (*Provider, error) {
 	if preset.Deployments && len(c.Models) == 0 {
 		return nil, errors.New("no models: name the deployments, as they cannot be listed")
 	}
-	if base.User != nil {
-		preset.Placeholder = "" // the transport sends the user
+	if base.User != nil { // the transport sends it
+		if c.Key == preset.Placeholder {
+			c.Key = ""
+		}
+		preset.Placeholder = ""
 	}
 	query := base.RawQuery
 	base.RawQuery, base.Fragment = "", ""

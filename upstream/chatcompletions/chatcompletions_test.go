@@ -170,6 +170,29 @@ func TestInitiator(t *testing.T) {
 	}
 }
 
+// TestUserInPlaceOfKey: the user of a base URL is sent where there is no key, but for one that stands for none.
+func TestUserInPlaceOfKey(t *testing.T) {
+	const user = "Basic YW5uOnB3"
+	for name, row := range map[string]struct{ preset, key, want string }{
+		"no key":                {"ollama", "", user},
+		"no key, a placeholder": {"vllm", "", user},
+		"a placeholder for key": {"vllm", Presets["vllm"].Placeholder, user},
+		"a key":                 {"vllm", "key", "Bearer key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := ""
+			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				seen = r.Header.Get("Authorization")
+				_, _ = w.Write([]byte(`{"data":[]}`))
+			})
+			p := connect(t, strings.Replace(s.URL, "://", "://ann:pw@", 1), func(c *Config) { c.Preset, c.Key = row.preset, row.key })
+			if _, err := p.Models(t.Context()); err != nil || seen != row.want {
+				t.Errorf("sent %q, want %q (%v)", seen, row.want, err)
+			}
+		})
+	}
+}
+
 // TestSecretsAreMasked: no credential shows in an error, wherever it was configured.
 func TestSecretsAreMasked(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {

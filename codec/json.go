@@ -1,7 +1,12 @@
 package codec
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"io"
+	"reflect"
+	"strings"
 	"unicode/utf8"
 
 	json "github.com/goccy/go-json"
@@ -53,7 +58,38 @@ func Unmarshal(data []byte, v any) error {
 	if err := Validate(data); err != nil {
 		return err
 	}
-	return json.Unmarshal(data, v)
+	err := json.Unmarshal(data, v)
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return misfit(e)
+	}
+	return err
+}
+
+// called are the types of JSON values, for people, by what go-json calls them.
+var called = map[string]string{"string": "a string", "number": "a number", "bool": "true or false", "array": "a list", "object": "an object"}
+
+// misfit tells people of a value that is not of the type that is expected, without the names that types have in here.
+func misfit(e *json.UnmarshalTypeError) error {
+	got, number, _ := strings.Cut(e.Value, " ")
+	got = cmp.Or(number, called[got], got)
+	want := called["object"]
+	switch kind := e.Type.Kind(); {
+	case kind >= reflect.Int && kind <= reflect.Uintptr:
+		want = "a whole number"
+	case kind == reflect.Float32, kind == reflect.Float64:
+		want = called["number"]
+	case kind == reflect.String:
+		want = called["string"]
+	case kind == reflect.Bool:
+		want = called["bool"]
+	case kind == reflect.Slice, kind == reflect.Array:
+		want = called["array"]
+	}
+	path := strings.TrimPrefix(e.Field, ".")
+	if path != "" {
+		path += ": "
+	}
+	return fmt.Errorf("%sexpected %s, got %s", path, want, got)
 }
 
 // Read decodes one JSON document of at most limit bytes from r into v.

@@ -48,6 +48,28 @@ func TestUnmarshalRefuses(t *testing.T) {
 	}
 }
 
+// TestMisfit: a value of the wrong type is told of in words of the document.
+func TestMisfit(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"n":"x"}`:                    "n: expected a whole number, got a string",
+		`{"n":1.5}`:                    "n: expected a whole number, got 1.5",
+		`{"n":9999999999999999999999}`: "n: expected a whole number, got 9999999999999999999999",
+		`{"n":[]}`:                     "n: expected a whole number, got a list",
+		`{"name":1}`:                   "name: expected a string, got a number",
+		`{"name":{}}`:                  "name: expected a string, got an object",
+		`{"on":"yes"}`:                 "on: expected true or false, got a string",
+		`{"list":true}`:                "list: expected a list, got true or false",
+		`{"list":[{"n":"x"}]}`:         "list.0.n: expected a whole number, got a string",
+		`{"metadata":[]}`:              "metadata: expected an object, got a list",
+		`[]`:                           "expected an object, got a list",
+	} {
+		var v body
+		if err := codec.Unmarshal([]byte(in), &v); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", in, err, want)
+		}
+	}
+}
+
 // TestUnmarshalAlternates is B031: a broken body must not spoil the next one through a pooled decoder.
 func TestUnmarshalAlternates(t *testing.T) {
 	bad := []string{`{"\`, `{"h\A>\`, `{"name":"\`, `{"n":`, `{"list":[{"name":"\u12`, `{"metadata":{"a`, `{"` + strings.Repeat("\xAE", 1024)}

@@ -1,6 +1,7 @@
 package chatcompletions
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -21,11 +22,19 @@ func (p *Provider) Models(ctx context.Context) ([]pipeline.Model, error) {
 		}
 		return models, nil
 	}
+	var document codec.RawMessage
+	if err := p.t.Get(ctx, &upstream.Call{Method: "GET", Path: "/models" + p.query, Header: p.header}, maxModelsBytes, &document, p.refusal); err != nil {
+		return nil, fmt.Errorf("list models: %w", err)
+	}
 	var list struct {
 		Data []codec.RawMessage `json:"data"`
 	}
-	if err := p.t.Get(ctx, &upstream.Call{Method: "GET", Path: "/models" + p.query, Header: p.header}, maxModelsBytes, &list, p.refusal); err != nil {
-		return nil, fmt.Errorf("list models: %w", err)
+	var into any = &list
+	if document = bytes.TrimSpace(document); bytes.HasPrefix(document, []byte("[")) {
+		into = &list.Data // some answer the list alone
+	}
+	if err := codec.Unmarshal(document, into); err != nil {
+		return nil, fmt.Errorf("list models: %w: is the base URL right?", err)
 	}
 	models := make([]pipeline.Model, 0, len(list.Data))
 	for _, raw := range list.Data {

@@ -165,7 +165,7 @@ func TestRefusals(t *testing.T) {
 		{502, strings.Repeat("x", 1<<20), up, strings.Repeat("x", 2<<10) + "…", true},
 		{502, `{"message":"` + strings.Repeat("x", 30<<10) + `"}`, up, strings.Repeat("x", 2<<10) + "…", true},
 		{418, `{"message":"teapot"}`, req, "teapot", false},
-		{302, `moved`, req, "moved", false},
+		{302, `moved`, req, "moved (is its base URL right?)", false},
 	}
 	for _, row := range rows {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

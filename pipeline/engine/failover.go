@@ -27,7 +27,7 @@ const (
 // them over for a while:
 //
 //   - a provider that failed failuresToRest times in a row, or a model that reached its limit as often, for failureRest; then one
-//     turn at a time tries it again;
+//     turn at a time tries it again, and a provider earlier if everybody else rests too;
 //   - a model that asked to be left alone (Retry-After, a plan's window), until then.
 //
 // Only failures of a passing kind count: those that are retried, and rate limits, whatever their window. What the upstream refuses
@@ -59,6 +59,7 @@ func (f *Failover) stream(ctx context.Context, t *pipeline.Turn, round *pipeline
 		list := append([]pipeline.Target{{Provider: t.Provider, Model: t.UpstreamID}}, t.Fallbacks...)
 		r := relay{ctx: ctx, yield: yield, held: time.Now().Add(failoverHold)}
 		var last *pipeline.Error
+		f.wake(list)
 		for i, target := range list {
 			if !f.take(target) {
 				continue
@@ -136,6 +137,29 @@ func (f *Failover) awake(list []pipeline.Target) bool {
 	return slices.ContainsFunc(list, func(t pipeline.Target) bool {
 		return !slices.ContainsFunc(f.of(t), func(r *rest) bool { return now.Before(r.until) || r.tried })
 	})
+}
+
+// wake ends the rest of a provider if all of list rest: of the one that has rested longest after failures, which may be over. Who
+// asked to be left alone is left alone.
+func (f *Failover) wake(list []pipeline.Target) {
+	if f.awake(list) {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	var first *rest
+	for _, t := range list {
+		names := keys(t)
+		r, model := f.rests[names[0]], f.rests[names[1]]
+		asked := model != nil && now.Before(model.until)
+		if r != nil && !asked && !r.tried && (first == nil || r.until.Before(first.until)) {
+			first = r
+		}
+	}
+	if first != nil {
+		first.until = now
+	}
 }
 
 // of returns what is remembered of a target: of its provider, and of the model there.

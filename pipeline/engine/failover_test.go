@@ -271,6 +271,38 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+// TestOutage: when all rest after failures, one turn at a time asks all the same, one provider after the other: nobody gains by waiting.
+func TestOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &engine.Runner{Failover: new(engine.Failover)}
+		a, b := provider("a", fails(down)), provider("b", fails(down))
+		for range 3 {
+			if got := run(t.Context(), r, turnOf(a, b)); got != "down by b/m-b" {
+				t.Error(got)
+			}
+			time.Sleep(time.Second)
+		}
+		// The first is tried, and those that come meanwhile are at the second.
+		back := make(chan bool)
+		a.does = []pipeline.Stream{func(yield func(*pipeline.Event, error) bool) { <-back; yield(nil, down) }}
+		b.does = []pipeline.Stream{say("b is back"), func(yield func(*pipeline.Event, error) bool) { <-back; say("b")(yield) }}
+		b.asked = nil
+		trial := make(chan string)
+		go func() { trial <- run(t.Context(), r, turnOf(a, b)) }()
+		synctest.Wait()
+		if got := run(t.Context(), r, turnOf(a, b)); got != "b is back by b/m-b" {
+			t.Error(got)
+		}
+		close(back)
+		if got := <-trial; got != "down by a/m-a" {
+			t.Error(got)
+		}
+		if got := run(t.Context(), r, turnOf(a, b)); got != "b by b/m-b" || len(a.asked) != 4 {
+			t.Errorf("got %s, a was asked %d times", got, len(a.asked))
+		}
+	})
+}
+
 // TestLimitOfAModel: a model that keeps reaching its limit and does not say until when rests, and its provider does not.
 func TestLimitOfAModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

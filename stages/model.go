@@ -52,10 +52,10 @@ func Model(set ModelSet, aliases map[string]Alias) pipeline.Stage {
 }
 
 // Fallbacks gives a turn the models that are asked, in turn, if its own fails before it has answered (host config, fallbacks): of
-// holds them by <provider>/<model>.
-func Fallbacks(of map[string][]pipeline.Target) pipeline.Stage {
+// holds them by what is asked first.
+func Fallbacks(of map[pipeline.Target][]pipeline.Target) pipeline.Stage {
 	return pipeline.Stage{Name: "fallbacks", Request: func(_ context.Context, t *pipeline.Turn) error {
-		t.Fallbacks = of[t.Upstream()]
+		t.Fallbacks = of[pipeline.Target{Provider: t.Provider, Model: t.UpstreamID}]
 		return nil
 	}}
 }

@@ -26,7 +26,7 @@ func TestModel(t *testing.T) {
 // TestFallbacks: a turn gets those of the model that serves it, whatever the client called it.
 func TestFallbacks(t *testing.T) {
 	others := []pipeline.Target{{Provider: provider{}, Model: "vendor/other"}}
-	stage := stages.Fallbacks(map[string][]pipeline.Target{"fake/vendor/m": others})
+	stage := stages.Fallbacks(map[pipeline.Target][]pipeline.Target{{Provider: provider{}, Model: "vendor/m"}: others})
 	for model, want := range map[string]int{"vendor/m": 1, "m": 0} {
 		turn := &pipeline.Turn{Model: "m", Provider: provider{}, UpstreamID: model}
 		if err := stage.Request(t.Context(), turn); err != nil || len(turn.Fallbacks) != want {

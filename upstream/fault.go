@@ -129,7 +129,10 @@ func (f *Fault) Says(words ...string) bool {
 // Err classifies the fault. What mask knows never shows in it.
 func (f *Fault) Err(mask *secret.Mask) *pipeline.Error {
 	f.unwrap()
-	if f.Window == nil && (f.Status == http.StatusTooManyRequests || f.Says("rate limited")) {
+	switch limit := f.Status == http.StatusTooManyRequests || f.Status == 0; {
+	case !limit:
+		f.Window = nil // it is told of, and not what this is about
+	case f.Window == nil && (f.Status != 0 || f.Says("rate limited")):
 		f.Message, f.Window = proseWindow(f.Message)
 	}
 	f.Message = withoutPage(mask.String(f.Message))

@@ -195,8 +195,8 @@ func (p *parts) turn(ready func() error, books []stages.Accounts) []pipeline.Sta
 }
 
 // fallbacks finds the models that the host config names. One that is not served is passed over: its provider may be down.
-func fallbacks(list []config.Fallback, models *upstream.Registry, log *slog.Logger) map[string][]pipeline.Target {
-	of := map[string][]pipeline.Target{}
+func fallbacks(list []config.Fallback, models *upstream.Registry, log *slog.Logger) map[pipeline.Target][]pipeline.Target {
+	of := map[pipeline.Target][]pipeline.Target{}
 	find := func(id string) (pipeline.Target, bool) {
 		provider, model, err := models.Lookup(id)
 		if err != nil {
@@ -206,7 +206,7 @@ func fallbacks(list []config.Fallback, models *upstream.Registry, log *slog.Logg
 	}
 	put := func(first pipeline.Target, others []pipeline.Target) {
 		others = slices.DeleteFunc(slices.Clone(others), func(t pipeline.Target) bool { return t == first })
-		of[first.Provider.Name()+"/"+first.Model] = others
+		of[first] = others
 	}
 	var rest []pipeline.Target
 	for _, f := range list {
@@ -224,7 +224,7 @@ func fallbacks(list []config.Fallback, models *upstream.Registry, log *slog.Logg
 	}
 	for _, m := range models.All() {
 		first := pipeline.Target{Provider: m.Provider, Model: m.Model.ID}
-		if _, ok := of[m.Provider.Name()+"/"+m.Model.ID]; !ok && len(rest) > 0 {
+		if _, ok := of[first]; !ok && len(rest) > 0 {
 			put(first, rest)
 		}
 	}

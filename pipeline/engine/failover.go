@@ -36,8 +36,11 @@ type Failover struct {
 	Log *slog.Logger // nil logs nothing
 
 	mu    sync.Mutex
-	rests map[string]*rest // of providers by name, and of targets by <provider>/<model>
+	rests map[restKey]*rest
 }
+
+// restKey names a model of a provider, or with no model the provider.
+type restKey struct{ provider, model string }
 
 // rest is what is remembered of one that has failed.
 type rest struct {
@@ -172,8 +175,9 @@ func (f *Failover) of(t pipeline.Target) (list []*rest) {
 	return list
 }
 
-func keys(t pipeline.Target) [2]string {
-	return [2]string{t.Provider.Name(), t.Provider.Name() + "/" + t.Model}
+// keys are those of a target's provider and of its model there.
+func keys(t pipeline.Target) [2]restKey {
+	return [2]restKey{{t.Provider.Name(), ""}, {t.Provider.Name(), t.Model}}
 }
 
 // settle notes how a target did, once: that it answers, or with what it failed before; err is nil if nobody waited for that.
@@ -204,9 +208,9 @@ func (f *Failover) settle(target pipeline.Target, err *pipeline.Error, answers b
 	}
 }
 
-func (f *Failover) at(key string) *rest {
+func (f *Failover) at(key restKey) *rest {
 	if f.rests == nil {
-		f.rests = map[string]*rest{}
+		f.rests = map[restKey]*rest{}
 	}
 	if f.rests[key] == nil {
 		f.rests[key] = new(rest)

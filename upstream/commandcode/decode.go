@@ -143,8 +143,8 @@ func (d *Decoder) finishStep(out *upstream.Emitter) {
 	d.wrote += d.step.Usage.CacheWrite
 	d.step.Cost, d.step.Generation = cost(&d.s, l.metadata)
 	d.costed = d.step.Cost.Known() // that of an earlier step says nothing about this one
-	if d.last.Reason == pipeline.ReasonFault && !out.Said() {
-		return // nothing came of it, and the round may be tried again
+	if d.last.Reason == pipeline.ReasonFault && !out.Said() && !d.costed {
+		return // nothing came of it, and the round may be tried again; what costs money is told
 	}
 	out.Emit(pipeline.Event{Kind: pipeline.Step, Step: &d.step})
 }

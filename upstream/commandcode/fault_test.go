@@ -146,6 +146,7 @@ func TestRefusals(t *testing.T) {
 		{422, fill("CMD_ZDR_NO_PROVIDERS", "No provider"), req, "No provider +switch zdr off (CMD_ZDR=0", false},
 		{429, fill("RATE_LIMITED", "slow down"), rate, "slow down", true},
 		{429, `{"error":{"message":"limit of your plan","code":"RATE_LIMITED","rateLimit":{"window":"weekly","reset":1}}}`, rate, "limit of your plan +weekly limit, resets at 1970-01-01 00:00:01 UTC", false},
+		{503, `{"error":{"message":"down","rateLimit":{"window":"weekly","reset":1}}}`, up, "down", true},
 		{429, fill("USAGE_EXCEEDED", "spent"), plan, "spent", false},
 		{500, `{"message":"Internal Server Error","type":"server_error"}`, up, "Internal Server Error", true},
 		{529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, up, "Overloaded", true},

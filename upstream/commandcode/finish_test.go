@@ -57,6 +57,7 @@ func TestDeadProvider(t *testing.T) {
 		"once":          {[]string{dead, good}, "yes", false},
 		"behind a word": {[]string{word + dead, good}, "", true},
 		"always":        {[]string{dead, dead}, "", true},
+		"at a price":    {[]string{strings.Replace(dead, `"usage"`, `"providerMetadata":{"gateway":{"cost":"0.25"}},"usage"`, 1), good}, "", true},
 	} {
 		asked := 0
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -66,7 +67,7 @@ func TestDeadProvider(t *testing.T) {
 		}))
 		r := run(t, connect(t, s.URL, func(c *Config) { c.Tries = 2 }), ask("hi"))
 		s.Close()
-		if r.text != row.text || (r.err != nil) != row.failed || !row.failed && (r.turn.Usage.Prompt() != 7 || asked != 2) || name == "behind a word" && asked != 1 {
+		if r.text != row.text || (r.err != nil) != row.failed || !row.failed && (r.turn.Usage.Prompt() != 7 || asked != 2) || (name == "behind a word" || name == "at a price") && asked != 1 || name == "at a price" && r.turn.Cost.String() != "0.25" {
 			t.Errorf("%s: %q, error %v, usage %+v, asked %d times", name, r.text, r.err, r.turn.Usage, asked)
 		}
 		if row.failed {

@@ -38,7 +38,7 @@ const (
 
 // Errors are those whose treatment the words of an upstream decide, or their lack. The table is read only.
 var Errors = []Error{
-	{"", 302, "moved", bad, 302, "moved", no},
+	{"", 302, "moved", bad, 302, "moved (is its base URL right?)", no},
 	{"", 400, "anything", bad, 400, "anything", no},
 	{"", 401, "anything", auth, 401, "anything", no},
 	{"", 402, "anything", plan, 402, "anything", no},

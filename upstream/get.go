@@ -2,6 +2,8 @@ package upstream
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"amplifier-agent/codec"
@@ -21,6 +23,9 @@ func (t *Transport) Get(ctx context.Context, call *Call, limit int64, v any, ref
 		return refuse(r)
 	}
 	if err := codec.Read(r.Body, limit, v); err != nil {
+		if errors.Is(err, codec.ErrSyntax) { // most often a page
+			err = fmt.Errorf("the upstream's answer is %w: is its base URL right?", err)
+		}
 		return ended(ctx, err)
 	}
 	done = true

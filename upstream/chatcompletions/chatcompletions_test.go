@@ -222,7 +222,7 @@ func TestModels(t *testing.T) {
 		"alone":    {200, ` [{"id":"b"},{"id":"a","context_length":5}]`, []pipeline.Model{{ID: "b"}, {ID: "a", ContextTokens: 5}}, ""},
 		"a word":   {200, `"ok"`, nil, "list models: expected an object, got a string: is the base URL right?"},
 		"no list":  {200, `{"data":{"id":"a"}}`, nil, "list models: data: expected a list, got an object: is the base URL right?"},
-		"a page":   {200, `<html>`, nil, "list models: not valid JSON"},
+		"a page":   {200, `<html>`, nil, "list models: the upstream's answer is not valid JSON: is its base URL right?"},
 		"refused":  {401, `{"error":{"message":"bad key ` + testKey + `"}}`, nil, "list models: the upstream answered 401: bad key ***"},
 		"none":     {404, `404 page not found`, nil, "list models: the upstream answered 404: 404 page not found"},
 	} {

@@ -7,6 +7,7 @@ import (
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
+	"amplifier-agent/upstream"
 )
 
 // appendRequest appends the body of POST /chat/completions.
@@ -27,32 +28,11 @@ func (p *Provider) appendRequest(dst []byte, r *pipeline.Round) []byte {
 		dst = append(dst, `,"reasoning_effort":`...)
 		dst = codec.AppendString(dst, effort)
 	}
-	dst = appendSampling(dst, &r.Sampling)
+	dst = upstream.AppendSampling(dst, &r.Sampling)
 	if r.Sampling.ToolChoice != nil && len(r.Tools) > 0 { // without tools it is refused
 		dst = append(append(dst, `,"tool_choice":`...), r.Sampling.ToolChoice...)
 	}
 	return append(dst, `,"stream":true,"stream_options":{"include_usage":true}}`...)
-}
-
-// appendSampling appends the client's settings, numbers as it wrote them.
-func appendSampling(dst []byte, s *pipeline.Sampling) []byte {
-	if s.Temperature != nil {
-		dst = append(append(dst, `,"temperature":`...), s.Temperature...)
-	}
-	if s.TopP != nil {
-		dst = append(append(dst, `,"top_p":`...), s.TopP...)
-	}
-	for i, stop := range s.Stop {
-		if i == 0 {
-			dst = append(dst, `,"stop":[`...)
-		} else {
-			dst = append(dst, ',')
-		}
-		if dst = codec.AppendString(dst, stop); i == len(s.Stop)-1 {
-			dst = append(dst, ']')
-		}
-	}
-	return dst
 }
 
 // appendTools appends the member with the tools. An empty list is refused by some upstreams, so that there is none then.

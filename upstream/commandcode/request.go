@@ -7,6 +7,7 @@ import (
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
+	"amplifier-agent/upstream"
 )
 
 // appendRequest appends the body of POST /alpha/generate for a round that fits (see fit). Every member of config is required by the
@@ -38,33 +39,11 @@ func (p *Provider) appendRequest(dst []byte, r *pipeline.Round, session string, 
 	if r.Sampling.Effort != "" {
 		dst = append(append(append(dst, `,"reasoning_effort":"`...), r.Sampling.Effort...), '"')
 	}
-	dst = appendSampling(dst, &r.Sampling)
+	dst = upstream.AppendSampling(dst, &r.Sampling) // the gateway takes temperature; what it makes of the others is not known
 	if choice != nil {
 		dst = append(append(dst, `,"tool_choice":`...), choice...)
 	}
 	return append(dst, `,"stream":true}}`...)
-}
-
-// appendSampling appends what the gateway takes of the client's settings by the names that the client uses. It takes temperature;
-// what it makes of the others is not known.
-func appendSampling(dst []byte, s *pipeline.Sampling) []byte {
-	if s.Temperature != nil {
-		dst = append(append(dst, `,"temperature":`...), s.Temperature...)
-	}
-	if s.TopP != nil {
-		dst = append(append(dst, `,"top_p":`...), s.TopP...)
-	}
-	for i, stop := range s.Stop {
-		if i == 0 {
-			dst = append(dst, `,"stop":[`...)
-		} else {
-			dst = append(dst, ',')
-		}
-		if dst = codec.AppendString(dst, stop); i == len(s.Stop)-1 {
-			dst = append(dst, ']')
-		}
-	}
-	return dst
 }
 
 // toolChoice translates the client's choice, and says which tools to offer: the gateway knows no "none", so that none are. A

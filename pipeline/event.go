@@ -86,3 +86,11 @@ type StepInfo struct {
 	Cost       Price
 	Generation string // the upstream's id of the call that Cost belongs to, if it gives one
 }
+
+// Fault is the error that a round with ReasonFault ended in; nil if another reason stands there.
+func (s *StepInfo) Fault() *Error {
+	if s.Reason != ReasonFault {
+		return nil
+	}
+	return &Error{Code: CodeUpstream, Origin: OriginUpstream, Message: "the upstream's provider failed (finish reason " + s.Raw + ")", Retry: true}
+}

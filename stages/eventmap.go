@@ -181,11 +181,11 @@ func (m *mapper) finish(ev *pipeline.Event) bool {
 
 // fault returns the error that a finish means, nil for a healthy end.
 func (m *mapper) fault(s *pipeline.StepInfo) error {
+	if err := s.Fault(); err != nil {
+		return err
+	}
 	upstream := func(code pipeline.Code, message string, retry bool) error {
 		return &pipeline.Error{Code: code, Origin: pipeline.OriginUpstream, Message: message, Retry: retry}
-	}
-	if s.Reason == pipeline.ReasonFault {
-		return upstream(pipeline.CodeUpstream, "the upstream's provider failed (finish reason "+s.Raw+")", true)
 	}
 	half := m.calls.settle()
 	switch {

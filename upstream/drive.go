@@ -40,10 +40,11 @@ func (e *Emitter) Emit(ev pipeline.Event) bool {
 	if e.dead {
 		return false
 	}
-	if ev.Kind == pipeline.Finish && ev.Step.Reason == pipeline.ReasonFault && !e.said {
-		e.Fail(&pipeline.Error{Code: pipeline.CodeUpstream, Origin: pipeline.OriginUpstream, Retry: true,
-			Message: "the upstream's provider failed (finish reason " + ev.Step.Raw + ")"})
-		return false
+	if ev.Kind == pipeline.Finish && !e.said {
+		if fault := ev.Step.Fault(); fault != nil {
+			e.Fail(fault)
+			return false
+		}
 	}
 	e.said = e.said || ev.Kind != pipeline.Flush && ev.Kind != pipeline.Idle
 	e.ev = ev
@@ -122,6 +123,16 @@ type Decoder interface {
 	Tail() time.Duration
 	// End is called when nothing more will come. It hands over the end of the round, or the error that there is none.
 	End(out *Emitter)
+}
+
+// CutOff is the error of an answer that stopped before its end (rulings 15), for a Decoder's End. arrived is what did in place of an
+// end, such as "no finish reason". Where no line of it was an event (heard is false), something else may have answered.
+func CutOff(heard bool, arrived string) *pipeline.Error {
+	message := "the upstream's stream was cut off: " + arrived + " arrived"
+	if !heard {
+		message = "the upstream's answer holds no event: is its base URL right?"
+	}
+	return &pipeline.Error{Code: pipeline.CodeTruncated, Origin: pipeline.OriginUpstream, Retry: true, Message: message}
 }
 
 var lineReaders = sync.Pool{New: func() any { return new(codec.LineReader) }}

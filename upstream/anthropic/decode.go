@@ -181,13 +181,8 @@ func (d *Decoder) End(out *upstream.Emitter) {
 	case d.ended:
 		return
 	case d.stopped:
-	case !d.heard:
-		d.fail(out, &pipeline.Error{Code: pipeline.CodeTruncated, Origin: pipeline.OriginUpstream, Retry: true,
-			Message: "the upstream's answer holds no event: is its base URL right?"})
-		return
 	default:
-		d.fail(out, &pipeline.Error{Code: pipeline.CodeTruncated, Origin: pipeline.OriginUpstream, Retry: true,
-			Message: "the upstream's stream was cut off: neither a stop_reason nor message_stop arrived"})
+		d.fail(out, upstream.CutOff(d.heard, "neither a stop_reason nor message_stop"))
 		return
 	}
 	d.ended = true

@@ -200,13 +200,8 @@ func (d *Decoder) End(out *upstream.Emitter) {
 	case d.ended:
 		return
 	case d.finished:
-	case !d.heard:
-		out.Fail(&pipeline.Error{Code: pipeline.CodeTruncated, Origin: pipeline.OriginUpstream, Retry: true,
-			Message: "the upstream's answer holds no event: is its base URL right?"})
-		return
 	default:
-		out.Fail(&pipeline.Error{Code: pipeline.CodeTruncated, Origin: pipeline.OriginUpstream, Retry: true,
-			Message: "the upstream's stream was cut off: no finish reason arrived"})
+		out.Fail(upstream.CutOff(d.heard, "no finish reason"))
 		return
 	}
 	d.ended = true

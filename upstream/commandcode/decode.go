@@ -202,13 +202,8 @@ func (d *Decoder) End(out *upstream.Emitter) {
 	case d.finished:
 	case d.stepped:
 		d.end = d.last
-	case !d.heard:
-		out.Fail(&pipeline.Error{Code: pipeline.CodeTruncated, Origin: pipeline.OriginUpstream, Retry: true,
-			Message: "the upstream's answer holds no event: is its base URL right?"})
-		return
 	default:
-		out.Fail(&pipeline.Error{Code: pipeline.CodeTruncated, Origin: pipeline.OriginUpstream, Retry: true,
-			Message: "the upstream's stream was cut off: neither finish nor finish-step arrived"})
+		out.Fail(upstream.CutOff(d.heard, "neither finish nor finish-step"))
 		return
 	}
 	d.ended = true

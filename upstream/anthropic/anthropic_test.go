@@ -62,11 +62,11 @@ func TestExchange(t *testing.T) {
 		p := connect(t, url+base, change)
 		for range 2 {
 			r := run(t, p, ask("hi"))
-			if r.err != nil || problem != nil {
-				t.Fatal(r.err, problem)
+			if r.Err != nil || problem != nil {
+				t.Fatal(r.Err, problem)
 			}
-			if r.text != "hello" || r.reasoning != `Hm, "so" é` || len(r.calls) != 1 || r.calls[0] != `toolu_1 read({"path":"a\n"})` ||
-				r.finish.Reason != pipeline.ReasonToolCalls || r.usage.Prompt() != 128 || r.usage.Output != 15 {
+			if r.Text != "hello" || r.Reasoning != `Hm, "so" é` || r.Told() != `toolu_1 read({"path":"a\n"})` ||
+				r.Finish.Reason != pipeline.ReasonToolCalls || r.Turn.Usage.Prompt() != 128 || r.Turn.Usage.Output != 15 {
 				t.Errorf("%+v", r)
 			}
 		}
@@ -83,7 +83,7 @@ func TestNoEndOfTheBody(t *testing.T) {
 			<-r.Context().Done()
 		})
 		r := run(t, connect(t, url), ask("hi"))
-		if r.err != nil || r.text != "hello" || r.usage.Output != 15 {
+		if r.Err != nil || r.Text != "hello" || r.Turn.Usage.Output != 15 {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -111,8 +111,8 @@ func TestCancel(t *testing.T) {
 			cancel(cause)
 		}()
 		r := collect(t, connect(t, url).Stream(ctx, ask("hi")))
-		if wantError(t, r.err, pipeline.CodeAborted, 0, "cancelled"); !errors.Is(r.err, cause) {
-			t.Errorf("%v", r.err)
+		if wantError(t, r.Err, pipeline.CodeAborted, 0, "cancelled"); !errors.Is(r.Err, cause) {
+			t.Errorf("%v", r.Err)
 		}
 		select {
 		case <-gone:
@@ -161,8 +161,8 @@ func TestStalled(t *testing.T) {
 		<-r.Context().Done()
 	})
 	r := run(t, connect(t, url, func(c *Config) { c.Idle = 50 * time.Millisecond }), ask("hi"))
-	wantError(t, r.err, pipeline.CodeStalled, 0, "silent")
-	if r.text != "hello" {
+	wantError(t, r.Err, pipeline.CodeStalled, 0, "silent")
+	if r.Text != "hello" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -176,7 +176,7 @@ func TestCutOff(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	r := run(t, connect(t, url), ask("hi"))
-	if e := wantError(t, r.err, pipeline.CodeTruncated, 0, "cut off"); !e.Retry || r.text != "hello" || r.usage.Prompt() != 128 {
+	if e := wantError(t, r.Err, pipeline.CodeTruncated, 0, "cut off"); !e.Retry || r.Text != "hello" || r.Turn.Usage.Prompt() != 128 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -187,7 +187,7 @@ func TestLongLine(t *testing.T) {
 		_, _ = io.WriteString(w, framed(begun, strings.Replace(hello, "hello", strings.Repeat("x", 1<<20), 1), stopped))
 	})
 	r := run(t, connect(t, url, func(c *Config) { c.MaxLine = 1 << 16 }), ask("hi"))
-	wantError(t, r.err, pipeline.CodeUpstream, 0, "too long")
+	wantError(t, r.Err, pipeline.CodeUpstream, 0, "too long")
 }
 
 func TestModels(t *testing.T) {

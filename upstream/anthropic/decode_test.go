@@ -173,10 +173,7 @@ func TestCalls(t *testing.T) {
 		"half a pair":               {slices.Concat(two[:1], []string{`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"x\":\"\ud83d"}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"\ude00\"}"}}`, closed, tool}), `a f({"x":"😀"})`},
 	} {
 		r := body(t, row.lines...)
-		if r.err != nil {
-			r.calls = append(r.calls, string(pipeline.AsError(r.err).Code))
-		}
-		if got := strings.Join(r.calls, " "); got != row.want {
+		if got := r.Told(); got != row.want {
 			t.Errorf("%s: %q, want %q", name, got, row.want)
 		}
 	}
@@ -192,11 +189,11 @@ func TestStopReasons(t *testing.T) {
 		for i, lines := range [][]string{{begun, hello, end, stopped}, {begun, end, stopped}} {
 			r := body(t, lines...)
 			got := ""
-			if r.err == nil {
-				got = r.finish.Reason.String()
+			if r.Err == nil {
+				got = r.Finish.Reason.String()
 			}
-			if got != want[i] || r.err == nil && r.finish.Raw != reason {
-				t.Errorf("%s is %q, want %q (%v)", reason, got, want[i], r.err)
+			if got != want[i] || r.Err == nil && r.Finish.Raw != reason {
+				t.Errorf("%s is %q, want %q (%v)", reason, got, want[i], r.Err)
 			}
 		}
 	}
@@ -210,8 +207,8 @@ func TestUsageReachesTheTurn(t *testing.T) {
 		{Input: 25, CacheRead: 100, CacheWrite: 3, Output: 1, Has: all}:  {begun, hello},
 	} {
 		r := body(t, lines...)
-		if r.usage != want || r.finish != nil && r.finish.Usage != want || want.Prompt() != 128 {
-			t.Errorf("%+v, want %+v", r.usage, want)
+		if r.Turn.Usage != want || r.Finish != nil && r.Finish.Usage != want || want.Prompt() != 128 {
+			t.Errorf("%+v, want %+v", r.Turn.Usage, want)
 		}
 	}
 }

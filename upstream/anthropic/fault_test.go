@@ -53,9 +53,9 @@ func TestErrorEvents(t *testing.T) {
 	} {
 		for _, before := range [][]string{{begun, hello}, {begun}, nil} {
 			r := body(t, append(before[:len(before):len(before)], row.line, hello, why, stopped)...)
-			e := wantError(t, r.err, row.code, row.status, "")
-			if e.Message != row.message || e.Retry != row.retry || (r.text == "hello") != (len(before) == 2) || r.finish != nil {
-				t.Errorf("%.90s\n  is %q, retry %v, text %q", row.line, e.Message, e.Retry, r.text)
+			e := wantError(t, r.Err, row.code, row.status, "")
+			if e.Message != row.message || e.Retry != row.retry || (r.Text == "hello") != (len(before) == 2) || r.Finish != nil {
+				t.Errorf("%.90s\n  is %q, retry %v, text %q", row.line, e.Message, e.Retry, r.Text)
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func TestRefusals(t *testing.T) {
 			w.WriteHeader(row.status)
 			_, _ = io.WriteString(w, row.body)
 		}))
-		e := wantError(t, run(t, connect(t, s.URL), ask("hi")).err, row.code, row.status, "")
+		e := wantError(t, run(t, connect(t, s.URL), ask("hi")).Err, row.code, row.status, "")
 		want := "the upstream answered " + strconv.Itoa(row.status) + ": " + row.message
 		if e.Message != want || e.Retry != row.retry || e.RetryAfter != 7*time.Second {
 			t.Errorf("%d %.60q\n  is %.200q, retry %v after %s", row.status, row.body, e.Message, e.Retry, e.RetryAfter)
@@ -107,7 +107,7 @@ func TestAskedAgain(t *testing.T) {
 		_, _ = io.WriteString(w, framed(begun, hello, why, stopped))
 	})
 	r := run(t, connect(t, url, func(c *Config) { c.Tries = 2 }), ask("hi"))
-	if r.err != nil || r.text != "hello" || asked != 2 || r.usage.Prompt() != 128 {
+	if r.Err != nil || r.Text != "hello" || asked != 2 || r.Turn.Usage.Prompt() != 128 {
 		t.Errorf("%+v, asked %d times", r, asked)
 	}
 }

@@ -18,10 +18,10 @@ func FuzzDecoder(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		whole := collect(t, bodyStream(bytes.NewReader(data)))
 		cut := collect(t, bodyStream(iotest.OneByteReader(bytes.NewReader(data))))
-		if (whole.err == nil) != (cut.err == nil) || whole.err != nil && whole.err.Error() != cut.err.Error() {
-			t.Errorf("%v; %v", whole.err, cut.err)
+		if (whole.Err == nil) != (cut.Err == nil) || whole.Err != nil && whole.Err.Error() != cut.Err.Error() {
+			t.Errorf("%v; %v", whole.Err, cut.Err)
 		}
-		whole.err, cut.err = nil, nil
+		whole.Err, cut.Err = nil, nil
 		if !reflect.DeepEqual(whole, cut) {
 			t.Errorf("the outcome depends on the cuts:\n%+v\n%+v", whole, cut)
 		}

@@ -1,25 +1,20 @@
 package anthropic
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"go.uber.org/goleak"
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
 	"amplifier-agent/pipeline/secret"
-	"amplifier-agent/stages"
 	"amplifier-agent/upstream"
+	"amplifier-agent/upstream/upstreamtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,8 +24,6 @@ const (
 	testModel = "claude-test-1"
 	never     = time.Minute // after which a test gives up
 )
-
-var discard = slog.New(slog.DiscardHandler)
 
 // testMask knows testKey.
 func testMask() *secret.Mask {
@@ -71,67 +64,16 @@ func ask(text string) *pipeline.Round {
 }
 
 // result is what a round means behind the stages that every round has.
-type result struct {
-	text, reasoning string
-	calls           []string // id name(arguments)
-	finish          *pipeline.StepInfo
-	err             error
-	usage           pipeline.Usage
-}
+type result = upstreamtest.Result
 
-// collect runs a stream through the round stages and checks what holds for each: one end, nothing behind it, and text that is
-// valid JSON.
-func collect(t testing.TB, src pipeline.Stream) (r result) {
+func collect(t testing.TB, src pipeline.Stream) result {
 	t.Helper()
-	turn := &pipeline.Turn{ID: "turn"}
-	ended := false
-	text := func(ev *pipeline.Event) string {
-		body := `"` + string(ev.Text) + `"`
-		if !ev.Clean || !utf8.ValidString(body) || codec.Validate([]byte(body)) != nil {
-			t.Errorf("text %q (clean %v) is no JSON string body", ev.Text, ev.Clean)
-		}
-		return ev.Text.String()
-	}
-	for ev, err := range pipeline.Chain([]pipeline.Stage{stages.EventMap(discard), stages.UsageFold(discard)}, turn, src) {
-		if ended && (err != nil || ev.Kind != pipeline.Flush && ev.Kind != pipeline.Idle) {
-			t.Errorf("%+v, %v behind the end", ev, err)
-		}
-		if err != nil {
-			r.err, ended = err, true
-			continue
-		}
-		switch ev.Kind {
-		case pipeline.Text:
-			r.text += text(ev)
-		case pipeline.Reasoning:
-			r.reasoning += text(ev)
-		case pipeline.ToolCall:
-			if len(ev.ID) == 0 || len(ev.Name) == 0 {
-				t.Errorf("call without id or name: %+v", ev)
-			}
-			r.calls = append(r.calls, fmt.Sprintf("%s %s(%s)", ev.ID, ev.Name, text(ev)))
-		case pipeline.Finish:
-			step := *ev.Step
-			r.finish, ended = &step, true
-		}
-	}
-	if !ended {
-		t.Error("the stream has no end")
-	}
-	r.usage = turn.Usage
-	return r
+	return upstreamtest.Collect(t, src)
 }
 
-// run asks a provider and insists on an end.
 func run(t testing.TB, p pipeline.Provider, r *pipeline.Round) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), never)
-	defer cancel()
-	res := collect(t, p.Stream(ctx, r))
-	if ctx.Err() != nil {
-		t.Fatal("it hangs")
-	}
-	return res
+	return upstreamtest.Ask(t, p, r)
 }
 
 func bodyStream(src io.Reader) pipeline.Stream {
@@ -162,22 +104,7 @@ func framed(lines ...string) string {
 	return b.String()
 }
 
-// wantError checks err against a code, a status and a part of its message. It never holds the key.
 func wantError(t testing.TB, err error, code pipeline.Code, status int, text string) *pipeline.Error {
 	t.Helper()
-	e, ok := errors.AsType[*pipeline.Error](err)
-	if !ok {
-		t.Errorf("error %v is no *pipeline.Error", err)
-		return &pipeline.Error{}
-	}
-	if e.Code != code || e.Status != status || !strings.Contains(e.Error(), text) {
-		t.Errorf("error %s, status %d, %q; want %s, %d, %q", e.Code, e.Status, e.Error(), code, status, text)
-	}
-	if strings.Contains(e.Error(), testKey) {
-		t.Errorf("the key shows in %q", e.Error())
-	}
-	if e.Origin != pipeline.OriginUpstream && code != pipeline.CodeAborted {
-		t.Errorf("origin %d", e.Origin)
-	}
-	return e
+	return upstreamtest.WantError(t, err, testKey, code, status, text)
 }

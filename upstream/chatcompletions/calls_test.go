@@ -1,7 +1,6 @@
 package chatcompletions
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -43,20 +42,14 @@ func TestCalls(t *testing.T) {
 		"text and calls in two":     {[]string{`{"choices":[{"index":0,"delta":{"content":"hm"}},{"index":1,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`}, `a f({})`},
 	} {
 		r := body(t, script(row.lines...))
-		var got []string
-		for _, c := range r.calls {
-			got = append(got, fmt.Sprintf("%s %s(%s)", c.ID, c.Name, c.Arguments))
+		if want := pipeline.ReasonToolCalls; r.Err == nil && r.Finish.Reason != want {
+			t.Errorf("%s: finish %s", name, r.Finish.Reason)
 		}
-		if r.err != nil {
-			got = append(got, string(pipeline.AsError(r.err).Code))
-		} else if want := pipeline.ReasonToolCalls; r.finish.Reason != want {
-			t.Errorf("%s: finish %s", name, r.finish.Reason)
-		}
-		if s := madeID.ReplaceAllString(strings.Join(got, " "), "<id>"); s != row.want {
+		if s := madeID.ReplaceAllString(r.Told(), "<id>"); s != row.want {
 			t.Errorf("%s\n is %s\nnot %s", name, s, row.want)
 		}
 		ids := map[string]bool{}
-		for _, c := range r.calls {
+		for _, c := range r.Calls {
 			if ids[c.ID] {
 				t.Errorf("%s: id %s twice", name, c.ID)
 			}

@@ -141,8 +141,8 @@ func TestWire(t *testing.T) {
 					row.change(c)
 				}
 			})
-			if r := run(t, p, picture); r.err != nil {
-				t.Fatal(r.err)
+			if r := run(t, p, picture); r.Err != nil {
+				t.Fatal(r.Err)
 			}
 			if got.RequestURI != row.uri {
 				t.Errorf("asked %s, want %s", got.RequestURI, row.uri)
@@ -201,7 +201,7 @@ func TestSecretsAreMasked(t *testing.T) {
 	p := connect(t, s.URL+"?subscription-key=secret-of-query&code=secret-of-function", func(c *Config) {
 		c.Header = [][2]string{{"x-api-key", "secret-of-header"}, {"Authorization", "Bearer secret-of-auth"}, {"X-Title", "a title"}}
 	})
-	e := wantError(t, run(t, p, ask("hi")).err, pipeline.CodeUpstreamAuth, 401, "and a title")
+	e := wantError(t, run(t, p, ask("hi")).Err, pipeline.CodeUpstreamAuth, 401, "and a title")
 	if strings.Contains(e.Error(), "secret-of") {
 		t.Error(e)
 	}

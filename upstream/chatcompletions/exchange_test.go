@@ -38,12 +38,12 @@ func TestExchange(t *testing.T) {
 	p := connect(t, s.URL)
 	for range 3 {
 		r := run(t, p, ask("hi"))
-		if r.err != nil || r.text != "hello" || r.reasoning != "hm" || len(r.calls) != 1 || string(r.calls[0].Arguments) != `{"x":1}` || r.calls[0].ID != "a" {
+		if r.Err != nil || r.Text != "hello" || r.Reasoning != "hm" || len(r.Calls) != 1 || string(r.Calls[0].Arguments) != `{"x":1}` || r.Calls[0].ID != "a" {
 			t.Fatalf("%+v", r)
 		}
 		want := pipeline.Usage{Input: 5, CacheRead: 2, Output: 3, Has: pipeline.HasInput | pipeline.HasCache | pipeline.HasOutput}
-		if r.finish.Reason != pipeline.ReasonToolCalls || r.turn.Usage != want || r.turn.Cost.String() != "0.10" {
-			t.Errorf("%+v, %+v, %s", r.finish, r.turn.Usage, r.turn.Cost)
+		if r.Finish.Reason != pipeline.ReasonToolCalls || r.Turn.Usage != want || r.Turn.Cost.String() != "0.10" {
+			t.Errorf("%+v, %+v, %s", r.Finish, r.Turn.Usage, r.Turn.Cost)
 		}
 	}
 	n := 0
@@ -70,7 +70,7 @@ func TestTail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, open(gone, row.lines...))
 			r := run(t, connect(t, s.URL), ask("hi"))
-			if r.err != nil || r.text != "hello" || r.turn.Usage.Known() != row.known {
+			if r.Err != nil || r.Text != "hello" || r.Turn.Usage.Known() != row.known {
 				t.Errorf("%+v", r)
 			}
 			<-gone
@@ -86,7 +86,7 @@ func TestStall(t *testing.T) {
 	r := ask("hi")
 	r.Silence = 10 * time.Millisecond
 	res := run(t, connect(t, s.URL, func(c *Config) { c.Idle = 3 * time.Second }), r)
-	if e := wantError(t, res.err, pipeline.CodeStalled, 0, "silent for 3s"); !e.Retry || res.text != "hello" {
+	if e := wantError(t, res.Err, pipeline.CodeStalled, 0, "silent for 3s"); !e.Retry || res.Text != "hello" {
 		t.Errorf("%+v", res)
 	}
 	<-gone
@@ -142,7 +142,7 @@ func TestCutOff(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	res := run(t, connect(t, s.URL), ask("hi"))
-	if e := pipeline.AsError(res.err); !e.Retry || e.Code != pipeline.CodeTruncated && e.Code != pipeline.CodeUpstream {
+	if e := pipeline.AsError(res.Err); !e.Retry || e.Code != pipeline.CodeTruncated && e.Code != pipeline.CodeUpstream {
 		t.Errorf("%+v", e)
 	}
 }
@@ -161,7 +161,7 @@ func TestTriesAgain(t *testing.T) {
 		}
 	})
 	res := run(t, connect(t, s.URL, func(c *Config) { c.Tries = 3 }), ask("hi"))
-	if res.err != nil || res.text != "hello" || n.Load() != 3 {
+	if res.Err != nil || res.Text != "hello" || n.Load() != 3 {
 		t.Errorf("%+v after %d", res, n.Load())
 	}
 }
@@ -190,7 +190,7 @@ func TestSideBySide(t *testing.T) {
 		wg.Go(func() {
 			id := fmt.Sprint(1000 + i)
 			r := collect(t, p.Stream(t.Context(), ask("marker-"+id)))
-			if r.err != nil || r.text != strings.Repeat(id, 50) || len(r.calls) != 1 || r.calls[0].ID != id {
+			if r.Err != nil || r.Text != strings.Repeat(id, 50) || len(r.Calls) != 1 || r.Calls[0].ID != id {
 				t.Errorf("%s: %+v", id, r)
 			}
 		})

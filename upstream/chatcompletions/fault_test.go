@@ -44,22 +44,22 @@ func TestStreamFaults(t *testing.T) {
 				lines = []string{hello, line, stop}
 			}
 			r := body(t, script(lines...))
-			if e := wantError(t, r.err, want.code, want.status, want.message); e.Retry != want.retry {
+			if e := wantError(t, r.Err, want.code, want.status, want.message); e.Retry != want.retry {
 				t.Errorf("%s: retry %v", line, e.Retry)
 			}
-			if (r.text == "") != first {
-				t.Errorf("%s: text %q", line, r.text)
+			if (r.Text == "") != first {
+				t.Errorf("%s: text %q", line, r.Text)
 			}
 		}
 	}
 	r := body(t, script(hello, `{"choices":[{"delta":{},"finish_reason":"error"}]}`))
-	wantError(t, r.err, pipeline.CodeUpstream, 0, "finish reason error")
+	wantError(t, r.Err, pipeline.CodeUpstream, 0, "finish reason error")
 	r = body(t, script(hello))
-	wantError(t, r.err, pipeline.CodeTruncated, 0, "no finish reason")
+	wantError(t, r.Err, pipeline.CodeTruncated, 0, "no finish reason")
 	r = body(t, script("<html>"))
-	wantError(t, r.err, pipeline.CodeTruncated, 0, "is its base URL right?")
+	wantError(t, r.Err, pipeline.CodeTruncated, 0, "is its base URL right?")
 	r = body(t, script(stop))
-	wantError(t, r.err, pipeline.CodeEmpty, 0, "without any output")
+	wantError(t, r.Err, pipeline.CodeEmpty, 0, "without any output")
 }
 
 // TestRefusals are errors that come with a status, over a socket.
@@ -94,7 +94,7 @@ func TestRefusals(t *testing.T) {
 			_, _ = io.WriteString(w, row.body)
 		})
 		r := run(t, connect(t, s.URL), ask("hi"))
-		if e := wantError(t, r.err, row.code, row.status, row.message); e.Retry != row.retry || e.RetryAfter != row.wantAfter {
+		if e := wantError(t, r.Err, row.code, row.status, row.message); e.Retry != row.retry || e.RetryAfter != row.wantAfter {
 			t.Errorf("%d %s: retry %v after %s", row.status, row.body, e.Retry, e.RetryAfter)
 		}
 	}
@@ -128,7 +128,7 @@ func TestJudge(t *testing.T) {
 				e.Message, e.Code, e.Retry = e.Message+" (judged)", pipeline.CodePlan, false
 			}
 		})
-		e := pipeline.AsError(run(t, p, ask("hi")).err)
+		e := pipeline.AsError(run(t, p, ask("hi")).Err)
 		if heard != row.heard || e.Message != row.want || (e.Code == pipeline.CodePlan) != (row.heard != "") {
 			t.Errorf("%s: heard %q, error %s %q", row.body, heard, e.Code, e.Message)
 		}

@@ -24,14 +24,14 @@ func FuzzDecoder(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		whole := fuzzed(t, bytes.NewReader(data))
 		cut := fuzzed(t, iotest.OneByteReader(bytes.NewReader(data)))
-		if (whole.err == nil) != (cut.err == nil) || whole.text != cut.text || whole.reasoning != cut.reasoning || len(whole.calls) != len(cut.calls) || whole.turn.Usage != cut.turn.Usage {
+		if (whole.Err == nil) != (cut.Err == nil) || whole.Text != cut.Text || whole.Reasoning != cut.Reasoning || len(whole.Calls) != len(cut.Calls) || whole.Turn.Usage != cut.Turn.Usage {
 			t.Errorf("the outcome depends on the cuts:\n%+v\n%+v", whole, cut)
 		}
-		if whole.err != nil && madeID.ReplaceAllString(whole.err.Error(), "") != madeID.ReplaceAllString(cut.err.Error(), "") {
-			t.Errorf("%v; %v", whole.err, cut.err)
+		if whole.Err != nil && madeID.ReplaceAllString(whole.Err.Error(), "") != madeID.ReplaceAllString(cut.Err.Error(), "") {
+			t.Errorf("%v; %v", whole.Err, cut.Err)
 		}
 		ids := map[string]bool{}
-		for _, c := range whole.calls {
+		for _, c := range whole.Calls {
 			if len(c.Name) == 0 || len(c.ID) == 0 || ids[c.ID] {
 				t.Errorf("call %+v", c)
 			}

@@ -135,8 +135,8 @@ func arriving(t *testing.T, preset string, change func(*Config), round *pipeline
 	})
 	r := *round
 	r.Model = testModel
-	if res := run(t, p, &r); res.err != nil {
-		t.Fatal(res.err)
+	if res := run(t, p, &r); res.Err != nil {
+		t.Fatal(res.Err)
 	}
 	if !json.Valid(got) {
 		t.Errorf("no JSON: %s", got)

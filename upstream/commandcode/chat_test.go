@@ -27,10 +27,10 @@ func TestChatSurface(t *testing.T) {
 	r.System, r.Conversation = "be brief", "conversation-1"
 	r.Tools = []pipeline.ToolSpec{{Name: "f", Parameters: []byte(`{ "type": "object" }`)}}
 	got := run(t, p, r)
-	if got.err != nil || got.reasoning != "Let me think." || len(got.calls) != 1 || string(got.calls[0].Arguments) != `{"path": "a",  "n": 1.50}` || got.finish.Reason != pipeline.ReasonToolCalls {
+	if got.Err != nil || got.Reasoning != "Let me think." || len(got.Calls) != 1 || string(got.Calls[0].Arguments) != `{"path": "a",  "n": 1.50}` || got.Finish.Reason != pipeline.ReasonToolCalls {
 		t.Errorf("%+v", got)
 	}
-	if u := got.turn.Usage; u.Prompt() == 0 || u.Output == 0 || u.Reasoning == 0 {
+	if u := got.Turn.Usage; u.Prompt() == 0 || u.Output == 0 || u.Reasoning == 0 {
 		t.Errorf("%+v", u)
 	}
 	sent := s.Requests()[0]
@@ -47,14 +47,14 @@ func TestChatSurface(t *testing.T) {
 		t.Errorf("%s", sent.Raw)
 	}
 
-	r.Messages = append(r.Messages, pipeline.Message{Role: pipeline.RoleAssistant, Reasoning: "hm", ToolCalls: got.calls}, toolResult(got.calls[0].ID, say("42")))
-	if got := run(t, p, r); got.err != nil || got.text != "The tool said: 42" {
+	r.Messages = append(r.Messages, pipeline.Message{Role: pipeline.RoleAssistant, Reasoning: "hm", ToolCalls: got.Calls}, toolResult(got.Calls[0].ID, say("42")))
+	if got := run(t, p, r); got.Err != nil || got.Text != "The tool said: 42" {
 		t.Errorf("%+v", got)
 	}
 	if m := s.Requests()[1].Messages[1]; m.Parts[0].Text != "hm" || string(m.Parts[1].Input) != `{"path": "a",  "n": 1.50}` {
 		t.Errorf("%+v", m)
 	}
-	wantError(t, run(t, connect(t, s.URL(), onProvider, func(c *Config) { c.Key = "user_wrong" }), ask("hi")).err, pipeline.CodeUpstreamAuth, 401, "Invalid or missing API key")
+	wantError(t, run(t, connect(t, s.URL(), onProvider, func(c *Config) { c.Key = "user_wrong" }), ask("hi")).Err, pipeline.CodeUpstreamAuth, 401, "Invalid or missing API key")
 }
 
 // TestChatAddress: the surface is below the path of the base URL.
@@ -103,7 +103,7 @@ func TestChatFaults(t *testing.T) {
 			w.check(t, run(t, p, r))
 			if f == simulator.FaultProxyUse {
 				asked := len(s.Requests())
-				wantError(t, run(t, p, ask("hi")).err, w.code, w.status, "the provider surface is switched off")
+				wantError(t, run(t, p, ask("hi")).Err, w.code, w.status, "the provider surface is switched off")
 				if len(s.Requests()) != asked {
 					t.Error("it was asked again")
 				}
@@ -128,7 +128,7 @@ func TestBreaker(t *testing.T) {
 			c.Surface = map[string]string{SurfaceGenerate: SurfaceProvider, SurfaceProvider: SurfaceGenerate}[surface]
 		})
 		for _, want := range []string{"Proxy use detected", "the " + surface + " surface is switched off", "the " + surface + " surface is switched off"} {
-			if e := wantError(t, run(t, p, ask("hi")).err, pipeline.CodeUpstreamRequest, 502, want); e.Retry {
+			if e := wantError(t, run(t, p, ask("hi")).Err, pipeline.CodeUpstreamRequest, 502, want); e.Retry {
 				t.Error("to be retried")
 			}
 		}
@@ -146,7 +146,7 @@ func TestWrongModel(t *testing.T) {
 		p := connect(t, s.URL(), func(c *Config) { c.Surface = surface })
 		r := ask("hi")
 		r.Model = "nobody/nothing"
-		e := wantError(t, run(t, p, r).err, pipeline.CodeUpstreamRequest, 404, "answered 403: Model/provider not recognized: nobody/nothing (404: the gateway serves no model of that id")
+		e := wantError(t, run(t, p, r).Err, pipeline.CodeUpstreamRequest, 404, "answered 403: Model/provider not recognized: nobody/nothing (404: the gateway serves no model of that id")
 		if e.Param != "model" || e.Retry || strings.Contains(e.Message, "Did you mean") {
 			t.Errorf("%+v", e)
 		}
@@ -159,7 +159,7 @@ func TestWrongModel(t *testing.T) {
 			w.WriteHeader(403)
 			_, _ = w.Write(body)
 		}))
-		e := pipeline.AsError(run(t, connect(t, s.URL), ask("hi")).err)
+		e := pipeline.AsError(run(t, connect(t, s.URL), ask("hi")).Err)
 		if hint := e.Message[strings.Index(e.Message, "lower case)")+len("lower case)"):]; hint != want {
 			t.Errorf("%s: %q, want %q", refused, e.Message, want)
 		}

@@ -67,11 +67,11 @@ func TestKey(t *testing.T) {
 		}
 	}
 	s := simulate(t, simulator.Options{Keys: []string{testKey}})
-	if r := run(t, connect(t, s.URL(), func(c *Config) { c.Key = "\x1b[200~" + testKey + "\n\x1b[201~" }), ask("hi")); r.err != nil {
-		t.Error(r.err)
+	if r := run(t, connect(t, s.URL(), func(c *Config) { c.Key = "\x1b[200~" + testKey + "\n\x1b[201~" }), ask("hi")); r.Err != nil {
+		t.Error(r.Err)
 	}
 	r := run(t, connect(t, s.URL(), func(c *Config) { c.Key = "user_wrong" }), ask("hi"))
-	wantError(t, r.err, pipeline.CodeUpstreamAuth, 401, "Invalid or missing API key")
+	wantError(t, r.Err, pipeline.CodeUpstreamAuth, 401, "Invalid or missing API key")
 }
 
 func TestHeaders(t *testing.T) {
@@ -80,8 +80,8 @@ func TestHeaders(t *testing.T) {
 		p := connect(t, s.URL(), change)
 		r := ask("hi")
 		r.Conversation = conversation
-		if res := run(t, p, r); res.err != nil {
-			t.Fatal(res.err)
+		if res := run(t, p, r); res.Err != nil {
+			t.Fatal(res.Err)
 		}
 		all := s.Requests()
 		return all[len(all)-1].Header
@@ -242,7 +242,7 @@ func TestConsecutiveTurns(t *testing.T) {
 	p := connect(t, s.URL())
 	for i := range 20 {
 		r := run(t, p, ask("Reply with exactly: hello there"))
-		if r.err != nil || r.text != "hello there" || r.turn.Cost.String() == "" {
+		if r.Err != nil || r.Text != "hello there" || r.Turn.Cost.String() == "" {
 			t.Fatalf("turn %d: %+v", i, r)
 		}
 	}

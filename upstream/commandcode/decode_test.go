@@ -206,14 +206,7 @@ func TestCalls(t *testing.T) {
 		"large numbers keep all digits": {[]string{`{"type":"tool-call","toolCallId":"a","toolName":"f","input":{"n":12345678901234567890123,"m":1e400}}`, end}, `a f({"n":12345678901234567890123,"m":1e400})`},
 	} {
 		r := body(t, script(row.lines...))
-		var got []string
-		for _, c := range r.calls {
-			got = append(got, fmt.Sprintf("%s %s(%s)", c.ID, c.Name, c.Arguments))
-		}
-		if r.err != nil {
-			got = append(got, string(pipeline.AsError(r.err).Code))
-		}
-		if strings.Join(got, " ") != row.want {
+		if got := r.Told(); got != row.want {
 			t.Errorf("%s: %q, want %q", name, got, row.want)
 		}
 	}
@@ -233,11 +226,11 @@ func TestFinishReasons(t *testing.T) {
 		for _, kind := range []string{"finish", "finish-step"} {
 			r := body(t, script(hello, fmt.Sprintf(`{"type":%q,"finishReason":%q,"rawFinishReason":%q}`, kind, unified, raw)))
 			got := ""
-			if r.err == nil {
-				got = r.finish.Reason.String()
+			if r.Err == nil {
+				got = r.Finish.Reason.String()
 			}
 			if got != want {
-				t.Errorf("%s %s is %q, want %q (%v)", kind, pair, got, want, r.err)
+				t.Errorf("%s %s is %q, want %q (%v)", kind, pair, got, want, r.Err)
 			}
 		}
 	}
@@ -279,20 +272,20 @@ func TestFixtures(t *testing.T) {
 					t.Errorf("%s %q, want %v", what, got, want)
 				}
 			}
-			str("content", r.text, want.Content)
-			str("reasoning", r.reasoning, want.Reasoning)
+			str("content", r.Text, want.Content)
+			str("reasoning", r.Reasoning, want.Reasoning)
 			if want.Error == nil || want.Error.Class != "invalid_tool_call" {
-				if len(r.calls) != len(want.ToolCalls) {
-					t.Fatalf("calls %v", r.calls)
+				if len(r.Calls) != len(want.ToolCalls) {
+					t.Fatalf("calls %v", r.Calls)
 				}
 				for i, c := range want.ToolCalls {
-					if g := r.calls[i]; g.ID != c.ID || g.Name != c.Name || string(g.Arguments) != c.Arguments {
+					if g := r.Calls[i]; g.ID != c.ID || g.Name != c.Name || string(g.Arguments) != c.Arguments {
 						t.Errorf("call %s %s %s, want %+v", g.ID, g.Name, g.Arguments, c)
 					}
 				}
 			}
 			if want.Error != nil {
-				e := pipeline.AsError(r.err)
+				e := pipeline.AsError(r.Err)
 				status := e.Status
 				if status == 0 {
 					status = 502 // the face's own
@@ -302,27 +295,27 @@ func TestFixtures(t *testing.T) {
 				}
 				return
 			}
-			if r.err != nil {
-				t.Fatal(r.err)
+			if r.Err != nil {
+				t.Fatal(r.Err)
 			}
-			if got := r.finish.Reason.String(); got != *want.FinishReason {
+			if got := r.Finish.Reason.String(); got != *want.FinishReason {
 				t.Errorf("finish %q, want %q", got, *want.FinishReason)
 			}
 			cost := ""
 			if want.CostUSD != nil {
 				cost = *want.CostUSD
 			}
-			if got := r.turn.Cost.String(); got != cost || r.finish.Cost.String() != cost {
+			if got := r.Turn.Cost.String(); got != cost || r.Finish.Cost.String() != cost {
 				t.Errorf("cost %q, want %q", got, cost)
 			}
-			u := r.turn.Usage
+			u := r.Turn.Usage
 			if want.Usage == nil {
 				if u.Known() {
 					t.Errorf("usage %+v", u)
 				}
 				return
 			}
-			if u.Prompt() != want.Usage.Prompt || u.Output != want.Usage.Completion || r.finish.Usage != u {
+			if u.Prompt() != want.Usage.Prompt || u.Output != want.Usage.Completion || r.Finish.Usage != u {
 				t.Errorf("usage %+v, want %+v", u, want.Usage)
 			}
 			if d := want.Usage.PromptDetails; d != nil && u.CacheRead != d.Cached || (d == nil) != (u.Has&(pipeline.HasCache|pipeline.HasInput) == 0) {
@@ -386,10 +379,10 @@ func TestCostWait(t *testing.T) {
 						}
 					}
 				})
-				if got.err != nil || got.turn.Usage.Prompt() != 7 {
-					t.Errorf("%v, usage %+v", got.err, got.turn.Usage)
+				if got.Err != nil || got.Turn.Usage.Prompt() != 7 {
+					t.Errorf("%v, usage %+v", got.Err, got.Turn.Usage)
 				}
-				return finished.Sub(text), got.turn.Cost.String()
+				return finished.Sub(text), got.Turn.Cost.String()
 			}
 			d, cost := try()
 			low, high := time.Duration(0), costWait

@@ -99,14 +99,14 @@ func TestErrorEvents(t *testing.T) {
 			line += "," + row.line
 		}
 		r := body(t, strings.NewReader(`{"type":"text-delta","text":"half"}`+"\n"+line+"}\n"+`{"type":"text-delta","text":"behind"}`+"\n"))
-		e := wantError(t, r.err, row.code, row.status, "")
-		if e.Message != row.message || e.Retry != row.retry || r.text != "half" || r.finish != nil {
-			t.Errorf("%.90s\n  is %q, retry %v, text %q", row.line, e.Message, e.Retry, r.text)
+		e := wantError(t, r.Err, row.code, row.status, "")
+		if e.Message != row.message || e.Retry != row.retry || r.Text != "half" || r.Finish != nil {
+			t.Errorf("%.90s\n  is %q, retry %v, text %q", row.line, e.Message, e.Retry, r.Text)
 		}
 	}
 	for reason, want := range map[string]string{``: "the upstream aborted the stream", `,"reason":"tired of ` + testKey + `"`: "the upstream aborted the stream: tired of ***", `,"reason":7`: "the upstream aborted the stream"} {
 		r := body(t, strings.NewReader(`{"type":"abort"`+reason+"}\n"))
-		if e := wantError(t, r.err, any_, 499, ""); e.Message != want || e.Retry {
+		if e := wantError(t, r.Err, any_, 499, ""); e.Message != want || e.Retry {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -183,7 +183,7 @@ func TestRefusals(t *testing.T) {
 			status = 402
 		}
 		message, advice, advised := strings.Cut(row.message, " +")
-		e := wantError(t, r.err, row.code, status, advice)
+		e := wantError(t, r.Err, row.code, status, advice)
 		want := "the upstream answered " + strconv.Itoa(row.status) + ": " + message
 		if e.Message != want && !(advised && strings.HasPrefix(e.Message, want+" (")) || e.Retry != row.retry || e.RetryAfter != 0 {
 			t.Errorf("%d %.60q\n  is %.200q, retry %v", row.status, row.body, e.Message, e.Retry)
@@ -203,7 +203,7 @@ func TestRetryAfter(t *testing.T) {
 			w.WriteHeader(429)
 		}))
 		p := connect(t, s.URL)
-		if e := wantError(t, run(t, p, ask("hi")).err, pipeline.CodeRateLimit, 429, "no message"); e.RetryAfter != want {
+		if e := wantError(t, run(t, p, ask("hi")).Err, pipeline.CodeRateLimit, 429, "no message"); e.RetryAfter != want {
 			t.Errorf("%q is %s, want %s", header, e.RetryAfter, want)
 		}
 		p.Close()
@@ -219,7 +219,7 @@ func TestRefusalWithoutEnd(t *testing.T) {
 		return &simulator.Answer{Status: 429, Body: []byte("slow down"), End: simulator.EndHang}
 	})
 	start := time.Now()
-	wantError(t, run(t, connect(t, s.URL()), ask("hi")).err, pipeline.CodeRateLimit, 429, "the upstream answered 429: slow down")
+	wantError(t, run(t, connect(t, s.URL()), ask("hi")).Err, pipeline.CodeRateLimit, 429, "the upstream answered 429: slow down")
 	if d := time.Since(start); d < time.Second || d > time.Second+10*time.Second {
 		t.Errorf("took %s", d)
 	}
@@ -266,7 +266,7 @@ func TestWindows(t *testing.T) {
 		if strings.Contains(row.body, "USAGE_EXCEEDED") {
 			code = pipeline.CodePlan
 		}
-		e := wantError(t, run(t, p, ask("hi")).err, code, 429, "")
+		e := wantError(t, run(t, p, ask("hi")).Err, code, 429, "")
 		if e.Message != "the upstream answered 429: "+row.message || e.Retry != row.retry || (asked.Load() == 2) != row.retry {
 			t.Errorf("%s\n  is %q, retry %v, asked %d times", row.body, e.Message, e.Retry, asked.Load())
 		}
@@ -296,7 +296,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 		}))
 		var log bytes.Buffer
 		p := connect(t, s.URL, func(c *Config) { c.Log = debugLog(&log) })
-		e := pipeline.AsError(run(t, p, ask("hi")).err)
+		e := pipeline.AsError(run(t, p, ask("hi")).Err)
 		if e.Message != "the upstream answered 500: x" || !strings.Contains(log.String(), "status=500 type=\"\" code=SOME_CODE "+row.log) {
 			t.Errorf("%+v: %q, logged %s", row, e.Message, log.String())
 		}

@@ -18,12 +18,12 @@ func TestFinishCompletesTheStep(t *testing.T) {
 		`{"type":"finish-step","finishReason":"content-filter"}` + "\n" + `{"type":"finish","finishReason":"unknown"}`:                               pipeline.ReasonContentFilter,
 		`{"type":"finish-step","finishReason":"length"}` + "\n" + `{"type":"finish","finishReason":"stop"}`:                                          pipeline.ReasonStop,
 	} {
-		if r := body(t, strings.NewReader(text+in)); r.err != nil || r.finish.Reason != want {
-			t.Errorf("%s: %+v, %v", in, r.finish, r.err)
+		if r := body(t, strings.NewReader(text+in)); r.Err != nil || r.Finish.Reason != want {
+			t.Errorf("%s: %+v, %v", in, r.Finish, r.Err)
 		}
 	}
 	in := text + `{"type":"finish-step","finishReason":"other","rawFinishReason":"network-error"}` + "\n" + `{"type":"finish","finishReason":"other"}`
-	wantError(t, body(t, strings.NewReader(in)).err, pipeline.CodeUpstream, 0, "network-error")
+	wantError(t, body(t, strings.NewReader(in)).Err, pipeline.CodeUpstream, 0, "network-error")
 }
 
 // TestCostOfTheLastStep: the cost of an earlier step does not end the wait for that of the last.
@@ -35,8 +35,8 @@ func TestCostOfTheLastStep(t *testing.T) {
 		`{"type":"finish","finishReason":"stop"}`,
 		`{"type":"provider-metadata","providerMetadata":{"gateway":{"cost":"0.20","generationId":"b"}}}`,
 	}, "\n")))
-	if r.err != nil || r.turn.Cost.String() != "0.30" {
-		t.Errorf("cost %s, error %v", r.turn.Cost, r.err)
+	if r.Err != nil || r.Turn.Cost.String() != "0.30" {
+		t.Errorf("cost %s, error %v", r.Turn.Cost, r.Err)
 	}
 }
 
@@ -67,11 +67,11 @@ func TestDeadProvider(t *testing.T) {
 		}))
 		r := run(t, connect(t, s.URL, func(c *Config) { c.Tries = 2 }), ask("hi"))
 		s.Close()
-		if r.text != row.text || (r.err != nil) != row.failed || !row.failed && (r.turn.Usage.Prompt() != 7 || asked != 2) || (name == "behind a word" || name == "at a price") && asked != 1 || name == "at a price" && r.turn.Cost.String() != "0.25" {
-			t.Errorf("%s: %q, error %v, usage %+v, asked %d times", name, r.text, r.err, r.turn.Usage, asked)
+		if r.Text != row.text || (r.Err != nil) != row.failed || !row.failed && (r.Turn.Usage.Prompt() != 7 || asked != 2) || (name == "behind a word" || name == "at a price") && asked != 1 || name == "at a price" && r.Turn.Cost.String() != "0.25" {
+			t.Errorf("%s: %q, error %v, usage %+v, asked %d times", name, r.Text, r.Err, r.Turn.Usage, asked)
 		}
 		if row.failed {
-			wantError(t, r.err, pipeline.CodeUpstream, 0, "network-error")
+			wantError(t, r.Err, pipeline.CodeUpstream, 0, "network-error")
 		}
 	}
 }

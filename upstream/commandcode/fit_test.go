@@ -22,8 +22,8 @@ func both(t *testing.T, models []string, change func(*Config), f func(t *testing
 			p := connect(t, s.URL(), change, func(c *Config) { c.Surface = surface })
 			f(t, p, func(r *pipeline.Round) *simulator.Request {
 				t.Helper()
-				if res := run(t, p, r); res.err != nil {
-					t.Error(res.err)
+				if res := run(t, p, r); res.Err != nil {
+					t.Error(res.Err)
 				}
 				all := s.Requests()
 				return all[len(all)-1]
@@ -144,8 +144,8 @@ func TestBlindModels(t *testing.T) {
 		if row.images {
 			r.Messages[0].Parts = append(r.Messages[0].Parts, show())
 		}
-		if res := run(t, p, r); res.err != nil {
-			t.Error(res.err)
+		if res := run(t, p, r); res.Err != nil {
+			t.Error(res.Err)
 		}
 		all := s.Requests()
 		if parts := all[len(all)-1].Messages[0].Parts; (len(parts) == 2) != row.images {
@@ -166,8 +166,8 @@ func TestThreadID(t *testing.T) {
 		for _, conversation := range []string{"one", "one", "two", ""} {
 			r := ask("hi")
 			r.Conversation = conversation
-			if res := run(t, p, r); res.err != nil {
-				t.Fatal(res.err)
+			if res := run(t, p, r); res.Err != nil {
+				t.Fatal(res.Err)
 			}
 			all := s.Requests()
 			got := all[len(all)-1]

@@ -121,8 +121,8 @@ func TestRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := *round
 			r.Model = testModel
-			if res := run(t, p, &r); res.err != nil {
-				t.Fatal(res.err)
+			if res := run(t, p, &r); res.Err != nil {
+				t.Fatal(res.Err)
 			}
 			all := s.Requests()
 			got := all[len(all)-1]

@@ -121,21 +121,21 @@ func TestFaults(t *testing.T) {
 				}
 				res := run(t, p, r)
 				// On a busy machine a late cost may come too late, and the other way round.
-				for tries := 1; w.timed && tries < 5 && res.err == nil && res.turn.Cost.Known() != w.cost; tries++ {
+				for tries := 1; w.timed && tries < 5 && res.Err == nil && res.Turn.Cost.Known() != w.cost; tries++ {
 					res = run(t, p, r)
 				}
 				w.check(t, res)
 			}
 			if f == simulator.FaultProxyUse { // the surface stays off, and the gateway is not asked again
 				asked := len(s.Requests())
-				if e := wantError(t, run(t, p, ask("Reply with exactly: "+reply)).err, w.code, w.status, "switched off"); e.Retry || len(s.Requests()) != asked {
+				if e := wantError(t, run(t, p, ask("Reply with exactly: "+reply)).Err, w.code, w.status, "switched off"); e.Retry || len(s.Requests()) != asked {
 					t.Errorf("%v after %d requests, then %d", e, asked, len(s.Requests()))
 				}
 				return
 			}
 			if w.idle == 0 { // and an ordinary turn behind it
-				if r := run(t, p, ask("Reply with exactly: "+reply)); r.err != nil || r.text != reply {
-					t.Errorf("%q, %v", r.text, r.err)
+				if r := run(t, p, ask("Reply with exactly: "+reply)); r.Err != nil || r.Text != reply {
+					t.Errorf("%q, %v", r.Text, r.Err)
 				}
 			}
 			until(t, "the exchanges over", func() bool { return s.Active() == 0 })
@@ -145,14 +145,14 @@ func TestFaults(t *testing.T) {
 
 func (w wanted) check(t *testing.T, r result) {
 	t.Helper()
-	if r.text != w.text && !(w.cut && strings.HasPrefix(w.text, r.text)) {
-		t.Errorf("text %q, want %q", r.text, w.text)
+	if r.Text != w.text && !(w.cut && strings.HasPrefix(w.text, r.Text)) {
+		t.Errorf("text %q, want %q", r.Text, w.text)
 	}
-	if len(r.calls) != 0 {
-		t.Errorf("calls %v", r.calls)
+	if len(r.Calls) != 0 {
+		t.Errorf("calls %v", r.Calls)
 	}
 	if w.code != "" {
-		e := wantError(t, r.err, w.code, w.status, w.message)
+		e := wantError(t, r.Err, w.code, w.status, w.message)
 		if e.Retry != w.retry {
 			t.Errorf("retry %v", e.Retry)
 		}
@@ -161,18 +161,18 @@ func (w wanted) check(t *testing.T, r result) {
 		}
 		return
 	}
-	if r.err != nil {
-		t.Fatal(r.err)
+	if r.Err != nil {
+		t.Fatal(r.Err)
 	}
 	reason := w.reason
 	if reason == "" {
 		reason = "stop"
 	}
-	if r.finish.Reason.String() != reason {
-		t.Errorf("finish %q, want %q", r.finish.Reason, reason)
+	if r.Finish.Reason.String() != reason {
+		t.Errorf("finish %q, want %q", r.Finish.Reason, reason)
 	}
-	if r.turn.Cost.Known() != w.cost || r.turn.Usage.Known() == w.noUsage {
-		t.Errorf("cost %q, usage %+v", r.turn.Cost, r.turn.Usage)
+	if r.Turn.Cost.Known() != w.cost || r.Turn.Usage.Known() == w.noUsage {
+		t.Errorf("cost %q, usage %+v", r.Turn.Cost, r.Turn.Usage)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestFaultsCancelled(t *testing.T) {
 			if d := time.Since(start); d > never {
 				t.Errorf("%s took %s", f, d)
 			}
-			if e, ok := errors.AsType[*pipeline.Error](r.err); ok && e.Code == pipeline.CodeAborted && e.Status == 0 && !errors.Is(e, cause) {
+			if e, ok := errors.AsType[*pipeline.Error](r.Err); ok && e.Code == pipeline.CodeAborted && e.Status == 0 && !errors.Is(e, cause) {
 				t.Errorf("%s: %v", f, e)
 			}
 		})
@@ -241,8 +241,8 @@ func TestCrossTalk(t *testing.T) {
 			marker := fmt.Sprintf("marker-%d-", i)
 			want := strings.Repeat(marker, 200)
 			r := collect(t, p.Stream(ctx, ask("Reply with exactly: "+want)))
-			if !strings.HasPrefix(want, r.text) || r.err == nil && r.text != want || r.err != nil && i%3 != 0 {
-				t.Errorf("turn %d: %d bytes of text, %v", i, len(r.text), r.err)
+			if !strings.HasPrefix(want, r.Text) || r.Err == nil && r.Text != want || r.Err != nil && i%3 != 0 {
+				t.Errorf("turn %d: %d bytes of text, %v", i, len(r.Text), r.Err)
 			}
 		})
 	}

@@ -81,8 +81,8 @@ func TestUsageOfMakers(t *testing.T) {
 	r := body(t, strings.NewReader(`{"type":"text-delta","text":"x"}`+"\n"+
 		strings.Repeat(`{"type":"finish-step","finishReason":"stop","usage":{"inputTokens":20,"cachedInputTokens":10},"providerMetadata":`+both+`}`+"\n", 2)+
 		`{"type":"finish","finishReason":"stop","totalUsage":{"inputTokens":40,"cachedInputTokens":20,"outputTokens":1}}`+"\n"))
-	if want := (pipeline.Usage{Input: 10, CacheRead: 20, CacheWrite: 10, Output: 1, Has: in | cache | pipeline.HasOutput}); r.err != nil || r.turn.Usage != want {
-		t.Errorf("%+v, %v", r.turn.Usage, r.err)
+	if want := (pipeline.Usage{Input: 10, CacheRead: 20, CacheWrite: 10, Output: 1, Has: in | cache | pipeline.HasOutput}); r.Err != nil || r.Turn.Usage != want {
+		t.Errorf("%+v, %v", r.Turn.Usage, r.Err)
 	}
 }
 

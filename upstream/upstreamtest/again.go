@@ -32,7 +32,7 @@ func (s *suite) testAskedAgain(t *testing.T) {
 				return p.plain(200, hello)
 			})
 			o := s.ask(t, s.make(t, up.url, func(o *Options) { o.Tries = 3 }))
-			if n := up.requests.Load(); o.err != nil || o.text != "hello" || n != 2 || o.usage.Output > 1 {
+			if n := up.requests.Load(); o.err != nil || o.Text != "hello" || n != 2 || o.usage.Output > 1 {
 				t.Errorf("%s after %d requests", o, n)
 			}
 		})

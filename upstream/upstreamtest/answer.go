@@ -34,7 +34,7 @@ func (s *suite) testText(t *testing.T) {
 		script.Parts = append(script.Parts, Part{Text: part})
 	}
 	o := s.answer(t, script)
-	if o.text != strings.Join(speech, "") || o.reasoning != "R "+strings.Join(speech, "R ") || o.reason != pipeline.ReasonStop {
+	if o.Text != strings.Join(speech, "") || o.Reasoning != "R "+strings.Join(speech, "R ") || o.reason != pipeline.ReasonStop {
 		t.Error(o)
 	}
 }
@@ -75,7 +75,7 @@ func (s *suite) testInterleavedCalls(t *testing.T) {
 // wantCalls: each call arrives once, whole and in its place, its arguments as they were spelled.
 func (s *suite) wantCalls(t *testing.T, o *outcome, calls ...Call) {
 	t.Helper()
-	same := slices.EqualFunc(o.calls, calls, func(got pipeline.Call, c Call) bool {
+	same := slices.EqualFunc(o.Calls, calls, func(got pipeline.Call, c Call) bool {
 		want := c.Whole()
 		return got.ID == want.ID && got.Name == want.Name && string(got.Arguments) == string(want.Arguments)
 	})
@@ -102,7 +102,7 @@ func (s *suite) testUsage(t *testing.T) {
 			t.Errorf("%+v is %+v, want %+v", k, o.usage, want)
 		}
 	}
-	if o := s.answer(t, &Script{Parts: []Part{{Text: "hello"}}, Finish: pipeline.ReasonStop}); o.usage.Known() || o.cost != "" || o.text != "hello" {
+	if o := s.answer(t, &Script{Parts: []Part{{Text: "hello"}}, Finish: pipeline.ReasonStop}); o.usage.Known() || o.cost != "" || o.Text != "hello" {
 		t.Errorf("nothing was told, and yet: %s", o)
 	}
 }
@@ -150,7 +150,7 @@ func (s *suite) testEnds(t *testing.T) {
 			if o.err == nil || o.err.Code != row.err || !o.err.Retry {
 				t.Errorf("%s: %s, want %s", name, o, row.err)
 			}
-		case o.err != nil || o.reason != row.reason || len(o.calls) != row.calls:
+		case o.err != nil || o.reason != row.reason || len(o.Calls) != row.calls:
 			t.Errorf("%s: %s, want %s and %d calls", name, o, row.reason, row.calls)
 		}
 	}

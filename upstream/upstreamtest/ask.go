@@ -22,7 +22,7 @@ func (s *suite) asked(t *testing.T, turn *pipeline.Turn) *Asked {
 		got <- p.last
 		return p.plain(200, hello)
 	})
-	if o := run(t.Context(), t, s.make(t, up.url), turn, nil); o.text != "hello" {
+	if o := run(t.Context(), t, s.make(t, up.url), turn, nil); o.Text != "hello" {
 		t.Fatal(o)
 	}
 	a, err := s.d.Read(<-got)
@@ -156,7 +156,7 @@ func (s *suite) testSideBySide(t *testing.T) {
 			turn := s.turn()
 			turn.Prompt.Parts[0].Text = marker
 			o := run(context.WithoutCancel(t.Context()), t, p, turn, nil)
-			if o.err != nil || o.text != strings.Repeat(marker, 20) || len(o.calls) != 1 || string(o.calls[0].Arguments) != `{"m":"`+marker+`"}` {
+			if o.err != nil || o.Text != strings.Repeat(marker, 20) || len(o.Calls) != 1 || string(o.Calls[0].Arguments) != `{"m":"`+marker+`"}` {
 				t.Errorf("%s: %s", marker, o)
 			}
 		})

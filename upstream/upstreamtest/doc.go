@@ -4,7 +4,7 @@
 // -update). It is for tests only. It imports pipeline, pipeline/engine and stages, and no provider.
 //
 // A provider joins in with a Dialect in a conformance_test.go of its own, which hands it to Run. What its wire cannot say is named
-// there, with the reason.
+// there, with the reason. Its other tests look at streams as the suite does: Ask, Collect, WantError.
 //
 // # Files
 //
@@ -13,7 +13,8 @@
 //	script.go    Script: an answer in neutral terms
 //	wire_*.go    the wires that are known, as dialects without a provider
 //	server.go    the upstream's end: raw bytes over loopback
-//	round.go     one round, and what came of it
+//	round.go     one round as a turn has it, and what came of it
+//	collect.go   what a stream means: Ask, Collect, Result, WantError
 //	answer.go    text, reasoning, calls, usage, cost, ends
 //	ask.go       what a request holds
 //	leave.go     clients that go, silence

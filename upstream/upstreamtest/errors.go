@@ -148,7 +148,7 @@ func (s *suite) testErrorTable(t *testing.T) {
 		if e := o.err; e == nil || e.Code != row.Code || e.Status != row.As || e.Message != prefix+row.Message || e.Retry != (row.Retry == again) || e.RetryAfter > 0 != (row.Retry == later) {
 			t.Errorf("%d %s\nis %+v\nwant %+v", row.Status, row.Body, e, row)
 		}
-		if (row.Status == 0) != (o.text == "hello") {
+		if (row.Status == 0) != (o.Text == "hello") {
 			t.Errorf("%d %s: %s", row.Status, row.Body, o)
 		}
 	}

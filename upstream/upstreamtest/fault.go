@@ -28,7 +28,7 @@ func (s *suite) testErrorsInAnswers(t *testing.T) {
 	} {
 		o := s.play(t, body)
 		overloaded.check(t, o)
-		if strings.Contains(body, "hello") != (o.text == "hello") || len(o.calls) != 0 {
+		if strings.Contains(body, "hello") != (o.Text == "hello") || len(o.Calls) != 0 {
 			t.Errorf("%s: %s", name, o)
 		}
 	}
@@ -87,7 +87,7 @@ func (s *suite) testBroken(t *testing.T) {
 		} else if o.err != nil {
 			t.Errorf("%s: %s", name, o)
 		}
-		if row.text != "" && o.text != row.text {
+		if row.text != "" && o.Text != row.text {
 			t.Errorf("%s: %s, want %q", name, o, row.text)
 		}
 	}
@@ -96,7 +96,7 @@ func (s *suite) testBroken(t *testing.T) {
 	up := serve(t, func(p *peer) bool { return p.plain(200, lines) })
 	o := s.ask(t, s.make(t, up.url, func(o *Options) { o.MaxLine = 16 << 10 }))
 	long.check(t, o)
-	if o.text != "hello" {
+	if o.Text != "hello" {
 		t.Errorf("in front of a long line: %s", o)
 	}
 }
@@ -177,7 +177,7 @@ func (s *suite) testConnectionFaults(t *testing.T) {
 			})
 			o := s.ask(t, s.make(t, up.url))
 			row.want.check(t, o)
-			if strings.HasPrefix(o.text, "hello") != row.told {
+			if strings.HasPrefix(o.Text, "hello") != row.told {
 				t.Error(o)
 			}
 		})

@@ -174,7 +174,7 @@ func (s *suite) testSilence(t *testing.T) {
 			}
 			return true
 		})
-		if o.err != nil || o.text != "hello" || o.idles == 0 {
+		if o.err != nil || o.Text != "hello" || o.idles == 0 {
 			t.Errorf("silence before piece %d: %s, %d times idle", at, o, o.idles)
 		}
 	}

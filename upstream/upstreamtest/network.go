@@ -128,7 +128,7 @@ func (s *suite) testReuse(t *testing.T) {
 	})
 	p := s.make(t, up.url)
 	for range 4 {
-		if o := s.ask(t, p); o.text != "hello" {
+		if o := s.ask(t, p); o.Text != "hello" {
 			t.Error(o)
 		}
 	}
@@ -172,7 +172,7 @@ func (s *suite) testTLS(t *testing.T) {
 	hello := s.d.hello()
 	up := serveOn(t, config, func(p *peer) bool { return p.plain(200, hello) })
 	trust := func(o *Options) { o.CAFile = file }
-	if o := s.ask(t, s.make(t, up.url, trust)); o.text != "hello" {
+	if o := s.ask(t, s.make(t, up.url, trust)); o.Text != "hello" {
 		t.Error(o)
 	}
 	want{code: pipeline.CodeUpstream, retry: true, says: "certificate"}.check(t, s.ask(t, s.make(t, up.url)))
@@ -246,7 +246,7 @@ func (s *suite) testProxies(t *testing.T) {
 			o := s.ask(t, s.make(t, row.base, func(o *Options) { o.CAFile = file }))
 			mu.Lock()
 			defer mu.Unlock()
-			if got := strings.Join(asked, ", "); o.text != "hello" || got != row.asked {
+			if got := strings.Join(asked, ", "); o.Text != "hello" || got != row.asked {
 				t.Errorf("%s; the proxy was asked %q, want %q", o, got, row.asked)
 			}
 		})

@@ -39,26 +39,17 @@ func (s *Server) receiveChat(r *http.Request) (*Answer, error) {
 
 // checkChat returns the refusal, or nil. Nobody needs to be the vendor's own client here.
 func (s *Server) checkChat(req *chatRequest) *Answer {
-	if len(req.Raw) > maxBodyBytes {
-		req.Raw = req.Raw[:0:0]
-		return refuseTooLarge()
-	}
-	if !s.keyAccepted(req.Header.Get("Authorization")) {
-		return refuseUnauthorized()
+	if a := s.admit(req.Request); a != nil {
+		return a
 	}
 	c := &checker{}
 	c.chat(req)
 	if why := c.message(); why != "" {
 		return refuseInvalid(why)
 	}
-	m, ok := s.byID[req.Model]
-	if !ok {
-		return refuseUnknownModel(req.Model)
+	if a := s.find(req.Request); a != nil {
+		return a
 	}
-	if m.Plan != "" {
-		return refusePlan(m)
-	}
-	req.model = m
 	open := make(map[string]bool)
 	for _, m := range req.Messages {
 		if !pair(m, open) {
@@ -118,15 +109,10 @@ func (c *checker) chatMessages(req *chatRequest, raw codec.RawMessage) {
 	}
 	names := map[string]string{} // of calls, by id
 	old, history := 0, false
-	for i, e := range entries {
+	for i, o := range c.objects(entries, "messages") {
 		path := index("messages", i)
-		o, ok := objectOf(e)
-		if !ok {
-			c.add("expected object, received "+kindOf(e), path)
-			continue
-		}
 		if i < len(entries)-1 {
-			old += len(e)
+			old += len(entries[i])
 		}
 		m := Message{Role: c.enum(o, path, "role", "system", "developer", "user", "assistant", "tool")}
 		switch m.Role {
@@ -175,13 +161,8 @@ func (c *checker) chatContent(o object, path string, kinds ...string) []Part {
 		return nil
 	}
 	var parts []Part
-	for i, e := range arrayOf(raw) {
+	for i, part := range c.objects(arrayOf(raw), path+".content") {
 		at := index(path+".content", i)
-		part, ok := objectOf(e)
-		if !ok {
-			c.add("expected object, received "+kindOf(e), at)
-			continue
-		}
 		switch c.enum(part, at, "type", "text", "image_url") {
 		case "text":
 			parts = append(parts, Part{Type: "text", Text: c.name(part, at, "text")})
@@ -204,13 +185,8 @@ func (c *checker) chatAssistant(o object, path string, names map[string]string) 
 	}
 	parts = append(parts, c.chatContent(o, path, kindString, kindArray, kindNull)...)
 	calls, _ := c.optional(o, path, "tool_calls", kindArray)
-	for i, e := range arrayOf(calls) {
+	for i, entry := range c.objects(arrayOf(calls), path+".tool_calls") {
 		at := index(path+".tool_calls", i)
-		entry, ok := objectOf(e)
-		if !ok {
-			c.add("expected object, received "+kindOf(e), at)
-			continue
-		}
 		c.enum(entry, at, "type", "function")
 		id := c.name(entry, at, "id")
 		function, _ := c.object(entry, at, "function")
@@ -233,13 +209,8 @@ func (c *checker) chatTools(raw codec.RawMessage) []Tool {
 	if len(entries) == 0 {
 		c.add("Too small: expected array to have >=1 items", "tools")
 	}
-	for i, e := range entries {
+	for i, o := range c.objects(entries, "tools") {
 		path := index("tools", i)
-		o, ok := objectOf(e)
-		if !ok {
-			c.add("expected object, received "+kindOf(e), path)
-			continue
-		}
 		c.enum(o, path, "type", "function")
 		function, _ := c.object(o, path, "function")
 		t := Tool{Name: c.name(function, path+".function", "name"), Description: stringOf(function["description"])}

@@ -85,12 +85,8 @@ func readBody(r *http.Request) ([]byte, error) {
 
 // check returns the gateway's refusal, or nil, in the gateway's order: size, key, client version, envelope, model, messages.
 func (s *Server) check(req *Request) *Answer {
-	if len(req.Raw) > maxBodyBytes {
-		req.Raw = req.Raw[:0:0]
-		return refuseTooLarge()
-	}
-	if !s.keyAccepted(req.Header.Get("Authorization")) {
-		return refuseUnauthorized()
+	if a := s.admit(req); a != nil {
+		return a
 	}
 	if req.Header.Get("X-Command-Code-Version") == "" {
 		return refuseVersion()
@@ -99,6 +95,32 @@ func (s *Server) check(req *Request) *Answer {
 	if problems != "" {
 		return refuseInvalid(problems)
 	}
+	if a := s.find(req); a != nil {
+		return a
+	}
+	if why := decodeMessages(req, env.messages); why != "" {
+		return refuseInvalid(why)
+	}
+	if missing := unanswered(req.Messages); len(missing) > 0 {
+		return missingResults(missing)
+	}
+	return nil
+}
+
+// admit refuses what is too large, and whoever has no key.
+func (s *Server) admit(req *Request) *Answer {
+	if len(req.Raw) > maxBodyBytes {
+		req.Raw = req.Raw[:0:0]
+		return refuseTooLarge()
+	}
+	if !s.keyAccepted(req.Header.Get("Authorization")) {
+		return refuseUnauthorized()
+	}
+	return nil
+}
+
+// find finds the model that is asked for, and refuses one that nobody knows or the plan does not cover.
+func (s *Server) find(req *Request) *Answer {
 	m, ok := s.byID[req.Model]
 	if !ok {
 		return refuseUnknownModel(req.Model)
@@ -107,12 +129,6 @@ func (s *Server) check(req *Request) *Answer {
 		return refusePlan(m)
 	}
 	req.model = m
-	if why := decodeMessages(req, env.messages); why != "" {
-		return refuseInvalid(why)
-	}
-	if missing := unanswered(req.Messages); len(missing) > 0 {
-		return missingResults(missing)
-	}
 	return nil
 }
 

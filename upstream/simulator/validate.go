@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"iter"
 	"mime"
 	"regexp"
 	"slices"
@@ -53,6 +54,20 @@ func (c *checker) want(o object, parent, key string, kinds ...string) (codec.Raw
 		return nil, false
 	}
 	return raw, true
+}
+
+// objects are the entries at path that are objects, each with its index. The others are problems.
+func (c *checker) objects(entries []codec.RawMessage, path string) iter.Seq2[int, object] {
+	return func(yield func(int, object) bool) {
+		for i, e := range entries {
+			o, ok := objectOf(e)
+			if !ok {
+				c.add("expected object, received "+kindOf(e), index(path, i))
+			} else if !yield(i, o) {
+				return
+			}
+		}
+	}
 }
 
 // optional is want for a member that may be absent.
@@ -184,13 +199,8 @@ func (c *checker) system(raw codec.RawMessage) string {
 		return stringOf(raw)
 	}
 	var blocks []string
-	for i, e := range arrayOf(raw) {
+	for i, o := range c.objects(arrayOf(raw), "params.system") {
 		path := index("params.system", i)
-		o, ok := objectOf(e)
-		if !ok {
-			c.add("expected object, received "+kindOf(e), path)
-			continue
-		}
 		c.enum(o, path, "type", "text")
 		if text, ok := c.want(o, path, "text", kindString); ok {
 			blocks = append(blocks, stringOf(text))
@@ -202,19 +212,9 @@ func (c *checker) system(raw codec.RawMessage) string {
 
 func (c *checker) tools(raw codec.RawMessage) []Tool {
 	var tools []Tool
-	for i, e := range arrayOf(raw) {
+	for i, o := range c.objects(arrayOf(raw), "params.tools") {
 		path := index("params.tools", i)
-		o, ok := objectOf(e)
-		if !ok {
-			c.add("expected object, received "+kindOf(e), path)
-			continue
-		}
-		var t Tool
-		if name, ok := c.want(o, path, "name", kindString); ok {
-			if t.Name = stringOf(name); t.Name == "" {
-				c.add("Too small: expected string to have >=1 characters", path+".name")
-			}
-		}
+		t := Tool{Name: c.name(o, path, "name")}
 		if d, ok := c.optional(o, path, "description", kindString); ok {
 			t.Description = stringOf(d)
 		}

@@ -53,6 +53,6 @@
 //	fault.go      errors as gateways report them
 //	window.go     limits of a plan that were reached
 //	record.go     exchanges taken down as they run
-//	sampling.go   settings of a request that go to a gateway as the client wrote them
+//	sampling.go   what the bodies of requests share: the client's settings, its choice of a tool
 //	drive.go      a body's lines through a provider's Decoder into a pipeline.Stream
 package upstream

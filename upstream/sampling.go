@@ -26,3 +26,24 @@ func AppendSampling(dst []byte, s *pipeline.Sampling) []byte {
 	}
 	return dst
 }
+
+// ToolChoice reads a client's tool_choice: the word that it is, or the function that it names. Both are "" for what says neither.
+func ToolChoice(choice []byte) (word, function string) {
+	if choice == nil {
+		return "", ""
+	}
+	var s codec.Scanner
+	s.Reset(choice)
+	if text, ok := s.Text(); ok {
+		return text.String(), ""
+	}
+	var named struct {
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	if codec.Unmarshal(choice, &named) != nil {
+		return "", ""
+	}
+	return "", named.Function.Name
+}

@@ -6,6 +6,7 @@ import (
 
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
+	"amplifier-agent/upstream"
 )
 
 // appendRequest appends the body of POST /v1/messages.
@@ -81,31 +82,18 @@ func appendSampling(dst []byte, s *pipeline.Sampling) []byte {
 
 // toolChoice translates the client's choice; nil for one that says nothing the API knows.
 func toolChoice(choice []byte) []byte {
-	if choice == nil {
-		return nil
+	word, function := upstream.ToolChoice(choice)
+	switch {
+	case function != "":
+		return append(codec.AppendString([]byte(`{"type":"tool","name":`), function), '}')
+	case word == "none":
+		return []byte(`{"type":"none"}`)
+	case word == "required":
+		return []byte(`{"type":"any"}`)
+	case word == "auto":
+		return []byte(`{"type":"auto"}`)
 	}
-	var s codec.Scanner
-	s.Reset(choice)
-	if text, ok := s.Text(); ok {
-		switch text.String() {
-		case "none":
-			return []byte(`{"type":"none"}`)
-		case "required":
-			return []byte(`{"type":"any"}`)
-		case "auto":
-			return []byte(`{"type":"auto"}`)
-		}
-		return nil
-	}
-	var named struct {
-		Function struct {
-			Name string `json:"name"`
-		} `json:"function"`
-	}
-	if codec.Unmarshal(choice, &named) != nil || named.Function.Name == "" {
-		return nil
-	}
-	return append(codec.AppendString([]byte(`{"type":"tool","name":`), named.Function.Name), '}')
+	return nil
 }
 
 // system is the system prompt with the developer's messages behind it, as the API knows no such role (rulings 30); "" if there is

@@ -49,31 +49,21 @@ func (p *Provider) appendRequest(dst []byte, r *pipeline.Round, session string, 
 // toolChoice translates the client's choice, and says which tools to offer: the gateway knows no "none", so that none are. A
 // choice that names nothing it knows is left out.
 func toolChoice(s *pipeline.Sampling, tools []pipeline.ToolSpec) (choice []byte, offered []pipeline.ToolSpec) {
-	if s.ToolChoice == nil || len(tools) == 0 {
+	if len(tools) == 0 {
 		return nil, tools
 	}
-	var sc codec.Scanner
-	sc.Reset(s.ToolChoice)
-	if text, ok := sc.Text(); ok {
-		switch text.String() {
-		case "none":
-			return nil, nil
-		case "required":
-			return []byte(`{"type":"any"}`), tools
-		case "auto":
-			return []byte(`{"type":"auto"}`), tools
-		}
-		return nil, tools
+	word, function := upstream.ToolChoice(s.ToolChoice)
+	switch {
+	case function != "":
+		choice = append(codec.AppendString([]byte(`{"type":"tool","name":`), function), '}')
+	case word == "none":
+		return nil, nil
+	case word == "required":
+		choice = []byte(`{"type":"any"}`)
+	case word == "auto":
+		choice = []byte(`{"type":"auto"}`)
 	}
-	var named struct {
-		Function struct {
-			Name string `json:"name"`
-		} `json:"function"`
-	}
-	if codec.Unmarshal(s.ToolChoice, &named) != nil || named.Function.Name == "" {
-		return nil, tools
-	}
-	return append(codec.AppendString([]byte(`{"type":"tool","name":`), named.Function.Name), '}'), tools
+	return choice, tools
 }
 
 // system is the system prompt with the developer's messages behind it, as the gateway knows no such role (rulings 30). It is

@@ -78,52 +78,57 @@ func BenchmarkTransportLines(b *testing.B) {
 	}
 }
 
-// BenchmarkTransportPaced is what traffic is like: streams side by side, each of which gets a line now and then, so that each line
-// is a wake-up and a read of the socket. An operation is a line on each; its time is the gateway's pace.
-func BenchmarkTransportPaced(b *testing.B) {
-	const streams = 32
-	s := startSource(b)
+// inBoth runs f for each contender, in plain text and over TLS.
+func inBoth(b *testing.B, s *source, f func(b *testing.B, c contender)) {
 	for _, row := range []struct {
 		name string
 		list []contender
 	}{{"plain", contenders(b, s.url)}, {"tls", secureContenders(b, s)}} {
 		for _, c := range row.list {
-			b.Run(row.name+"/"+c.name, func(b *testing.B) {
-				ctx, cancel := context.WithCancel(b.Context())
-				defer cancel()
-				readers := make([]*reader, streams)
-				for i := range readers {
-					r, err := c.read(ctx, "/paced")
-					if err != nil {
-						b.Fatal(err)
-					}
-					defer r.x.end(false)
-					readers[i] = r
-				}
-				b.ReportAllocs()
-				b.ResetTimer()
-				before := cpu(b)
-				var wg sync.WaitGroup
-				for _, r := range readers {
-					wg.Go(func() {
-						for range b.N {
-							if err := r.line(); err != nil {
-								b.Error(err)
-								return
-							}
-						}
-					})
-				}
-				wg.Wait()
-				b.StopTimer()
-				reads := 0
-				for _, r := range readers {
-					reads += r.reads
-				}
-				reportCPU(b, cpu(b)-before, reads, b.N*streams)
-			})
+			b.Run(row.name+"/"+c.name, func(b *testing.B) { f(b, c) })
 		}
 	}
+}
+
+// BenchmarkTransportPaced is what traffic is like: streams side by side, each of which gets a line now and then, so that each line
+// is a wake-up and a read of the socket. An operation is a line on each; its time is the gateway's pace.
+func BenchmarkTransportPaced(b *testing.B) {
+	const streams = 32
+	s := startSource(b)
+	inBoth(b, s, func(b *testing.B, c contender) {
+		ctx, cancel := context.WithCancel(b.Context())
+		defer cancel()
+		readers := make([]*reader, streams)
+		for i := range readers {
+			r, err := c.read(ctx, "/paced")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer r.x.end(false)
+			readers[i] = r
+		}
+		b.ReportAllocs()
+		b.ResetTimer()
+		before := cpu(b)
+		var wg sync.WaitGroup
+		for _, r := range readers {
+			wg.Go(func() {
+				for range b.N {
+					if err := r.line(); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		b.StopTimer()
+		reads := 0
+		for _, r := range readers {
+			reads += r.reads
+		}
+		reportCPU(b, cpu(b)-before, reads, b.N*streams)
+	})
 }
 
 // BenchmarkTransportParked is what a stream holds while its upstream thinks. An operation is a stream, side by side with up to 999
@@ -131,23 +136,16 @@ func BenchmarkTransportPaced(b *testing.B) {
 func BenchmarkTransportParked(b *testing.B) {
 	const most = 1000
 	s := startSource(b)
-	for _, row := range []struct {
-		name string
-		list []contender
-	}{{"plain", contenders(b, s.url)}, {"tls", secureContenders(b, s)}} {
-		for _, c := range row.list {
-			b.Run(row.name+"/"+c.name, func(b *testing.B) {
-				b.StopTimer()
-				var bytes, goroutines int
-				for left := b.N; left > 0; left -= most {
-					m, n := park(b, c, min(left, most))
-					bytes, goroutines = bytes+m, goroutines+n
-				}
-				b.ReportMetric(float64(bytes)/float64(b.N), "B/stream")
-				b.ReportMetric(float64(goroutines)/float64(b.N), "goroutines/stream")
-			})
+	inBoth(b, s, func(b *testing.B, c contender) {
+		b.StopTimer()
+		var bytes, goroutines int
+		for left := b.N; left > 0; left -= most {
+			m, n := park(b, c, min(left, most))
+			bytes, goroutines = bytes+m, goroutines+n
 		}
-	}
+		b.ReportMetric(float64(bytes)/float64(b.N), "B/stream")
+		b.ReportMetric(float64(goroutines)/float64(b.N), "goroutines/stream")
+	})
 }
 
 // park opens streams that are silent behind their first line, and returns what they hold. The timer runs while they begin.

@@ -2,7 +2,7 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME   ?= 20s
 
-.PHONY: build test race lint fuzz bench demo
+.PHONY: build test race lint fuzz bench bench-report demo
 
 build: ## the binary, in this folder
 	go build -trimpath -o amplifier-agent ./cmd/amplifier-agent
@@ -26,3 +26,6 @@ bench:
 
 demo: ## serve the built-in simulator and print a curl line
 	go run ./cmd/amplifier-agent demo
+
+bench-report: ## the table of a running server beside a relay, and its picture in bench/load.svg
+	go run ./bench/load -svg bench/load.svg

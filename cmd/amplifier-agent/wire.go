@@ -248,8 +248,8 @@ type turnLog struct{ log *slog.Logger }
 
 // Record implements stages.Accounts.
 func (l turnLog) Record(t *pipeline.Turn, o pipeline.Outcome) {
-	if o.Status == pipeline.StatusRejected {
-		return // the face has said so, with its reason
+	if o.Status == pipeline.StatusRejected || !l.log.Enabled(context.Background(), slog.LevelInfo) {
+		return // the face has said so, with its reason; or nobody wants to know
 	}
 	attrs := []any{"turn", t.ID, "status", o.Status, "upstream", t.Upstream(), "took", o.Took.Round(time.Millisecond)}
 	if o.First > 0 {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,8 @@ const (
 
 	lookBack   = 4 << 10                // bytes of other processes' rows that may have come behind one
 	maxWaiting = 1024                   // rows that wait for a slow disk; those beyond are lost
+	usualRow   = 640                    // bytes of most rows
+	maxBatch   = 64                     // rows that are written in one piece
 	patience   = 250 * time.Millisecond // of a turn with a disk that hangs
 	closing    = time.Second            // for what waits when the ledger is closed
 )
@@ -49,6 +52,8 @@ type Ledger struct {
 	// Of the goroutine that writes:
 	file   *os.File    // nil if it could not be opened
 	info   fs.FileInfo // of file
+	end    int64       // of file, behind the row that was written last: nothing is torn there
+	tail   []byte      // room for the end of file
 	warned time.Time
 	result error // of closing the file
 }
@@ -74,7 +79,7 @@ func Open(path string, log *slog.Logger) (*Ledger, error) {
 // when it was received. When it returns the row has been written, unless the disk is slow. It fails no turn: a row that cannot be
 // written is lost and logged, at most once a minute.
 func (l *Ledger) Record(t *pipeline.Turn, o pipeline.Outcome) {
-	e := entry{row: appendRow([]byte{'\n'}, t, o), done: make(chan struct{})}
+	e := entry{row: appendRow(append(make([]byte, 0, usualRow), '\n'), t, o), done: make(chan struct{})}
 	select {
 	case <-l.gone:
 		l.lost.Add(1)
@@ -110,32 +115,50 @@ func (l *Ledger) Close() error {
 	}
 }
 
-// write is the goroutine that owns the file.
+// write is the goroutine that owns the file. Rows that have gathered meanwhile are written in one piece.
 func (l *Ledger) write() {
 	defer close(l.gone)
+	var batch []entry
 	for {
 		select {
 		case e := <-l.rows:
-			l.put(e)
+			batch = l.gather(append(batch[:0], e))
+			l.put(batch)
 		case <-l.quit:
-			for {
-				select {
-				case e := <-l.rows:
-					l.put(e)
-				default:
-					l.result = l.closeFile()
-					return
-				}
+			for batch = l.gather(batch[:0]); len(batch) > 0; batch = l.gather(batch[:0]) {
+				l.put(batch)
 			}
+			l.result = l.closeFile()
+			return
 		}
 	}
 }
 
-func (l *Ledger) put(e entry) {
-	defer close(e.done)
-	if err := l.append(e.row); err != nil {
-		l.lost.Add(1)
+// gather takes what waits.
+func (l *Ledger) gather(batch []entry) []entry {
+	for len(batch) < maxBatch {
+		select {
+		case e := <-l.rows:
+			batch = append(batch, e)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+func (l *Ledger) put(batch []entry) {
+	rows := batch[0].row
+	for _, e := range batch[1:] {
+		rows = append(rows, e.row[1:]...) // the row before it ends in a line feed
+	}
+	if err := l.append(rows, len(batch[0].row)); err != nil {
+		l.lost.Add(int64(len(batch)))
 		l.warn("rows of the ledger are lost: check its folder and its disk", err)
+	}
+	for i := range batch {
+		close(batch[i].done)
+		batch[i] = entry{}
 	}
 }
 
@@ -148,8 +171,9 @@ func (l *Ledger) closeFile() error {
 	return f.Close()
 }
 
-// append writes a row. The line feed ahead of it closes one that is torn, and is left out if there is none.
-func (l *Ledger) append(row []byte) error {
+// append writes rows, of which the first is as long as first says. The line feed ahead of it closes one that is torn, and is left out
+// if there is none.
+func (l *Ledger) append(row []byte, first int) error {
 	size, err := l.current()
 	if err == nil && size > 0 && size+int64(len(row)) > l.max {
 		if err := l.rotate(int64(len(row))); err != nil {
@@ -161,34 +185,39 @@ func (l *Ledger) append(row []byte) error {
 		return err
 	}
 	plain := row[1:]
-	if torn, err := l.torn(size); err != nil {
-		return err
-	} else if torn {
-		plain = row
+	if size != l.end {
+		if torn, err := l.torn(size); err != nil {
+			return err
+		} else if torn {
+			plain = row
+		}
 	}
+	l.end = 0
 	if _, err = l.file.Write(plain); err != nil {
 		return err
 	}
-	if l.glued(row[1:]) {
-		_, err = l.file.Write(row)
+	info, err := l.file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	if info.Size() == size+int64(len(plain)) { // nobody else has written since the look
+		l.end = info.Size()
+	} else if l.glued(row[1:], info.Size()) { // the others stand behind a line feed
+		_, err = l.file.Write(row[:first])
 	}
 	return err
 }
 
 // glued reports whether row, which was just written, stands behind one that another process has torn since the look at the end of
-// the file. What is torn then takes it along, and it must be written again.
-func (l *Ledger) glued(row []byte) bool {
-	info, err := l.file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+// the file, of which size bytes are known. What is torn then takes it along, and it must be written again.
+func (l *Ledger) glued(row []byte, size int64) bool {
+	n := min(size, int64(len(row))+lookBack)
+	l.tail = slices.Grow(l.tail[:0], int(n))[:n]
+	if _, err := l.file.ReadAt(l.tail, size-n); err != nil {
 		return false
 	}
-	n := min(info.Size(), int64(len(row))+lookBack)
-	tail := make([]byte, n)
-	if _, err := l.file.ReadAt(tail, info.Size()-n); err != nil {
-		return false
-	}
-	i := bytes.LastIndex(tail, row)
-	return i > 0 && tail[i-1] != '\n'
+	i := bytes.LastIndex(l.tail, row)
+	return i > 0 && l.tail[i-1] != '\n'
 }
 
 // current makes sure that l.file is the file at l.path, which others may have rotated or removed, and returns its size.
@@ -223,7 +252,7 @@ func (l *Ledger) reopen() error {
 		_ = f.Close()
 		return err
 	}
-	l.file, l.info = f, info
+	l.file, l.info, l.end = f, info, 0
 	return nil
 }
 

@@ -509,7 +509,7 @@ func TestGlued(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := l.glued(row); got != want {
+		if got := l.glued(row, int64(len(text))); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
 	}

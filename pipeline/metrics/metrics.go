@@ -57,7 +57,11 @@ type Metrics struct {
 
 	mu                      sync.Mutex
 	turns, models, rejected limited
+	counters                map[series]*metrics.Counter
 }
+
+// series is a counter by its family and the values of its labels.
+type series struct{ family, a, b, c string }
 
 // New returns counters at zero.
 func New() *Metrics {
@@ -104,7 +108,7 @@ func (m *Metrics) Record(t *pipeline.Turn, o pipeline.Outcome) {
 	if !served {
 		provider, model = other, other
 	}
-	m.set.GetOrCreateCounter(name("turns_total", "status", status, "code", code, "provider", by)).Inc()
+	m.counter(series{"turns_total", status, code, by}, "status", "code", "provider").Inc()
 	if o.Status == pipeline.StatusRejected {
 		return
 	}
@@ -114,12 +118,27 @@ func (m *Metrics) Record(t *pipeline.Turn, o pipeline.Outcome) {
 	}
 	for _, k := range kinds {
 		if n := k.of(t.Usage); t.Usage.Has&k.has != 0 && n >= 0 {
-			m.set.GetOrCreateCounter(name("turn_tokens_total", "kind", k.name, "provider", provider, "model", model)).AddInt64(n)
+			m.counter(series{"turn_tokens_total", k.name, provider, model}, "kind", "provider", "model").AddInt64(n)
 		}
 	}
 	if d := t.Cost.Decimal(); d != nil && !d.IsNegative() {
 		m.set.GetOrCreateFloatCounter(name("turn_cost_usd_total", "provider", provider, "model", model)).Add(d.InexactFloat64())
 	}
+}
+
+// counter is that of a series, whose labels have these names. Their values are among those that were admitted, so that there are few.
+func (m *Metrics) counter(s series, a, b, c string) *metrics.Counter {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n := m.counters[s]; n != nil {
+		return n
+	}
+	if m.counters == nil {
+		m.counters = map[series]*metrics.Counter{}
+	}
+	n := m.set.GetOrCreateCounter(name(s.family, a, s.a, b, s.b, c, s.c))
+	m.counters[s] = n
+	return n
 }
 
 // Rejected counts a request, or a connection, that was refused before a turn began.

@@ -19,7 +19,7 @@ import (
 func framed(body string, opt codec.LineOptions) (lines []string, err error) {
 	for i, line := range strings.Split(body, "\n") {
 		tooLong := opt.MaxBytes > 0 && len(line) > opt.MaxBytes
-		if (tooLong || len(line) >= 64<<10) && opt.Skip != nil && opt.Skip([]byte(line)) {
+		if (tooLong || len(line) >= 8<<10) && opt.Skip != nil && opt.Skip([]byte(line)) {
 			continue
 		}
 		if tooLong {

@@ -10,9 +10,9 @@ import (
 var ErrLineTooLong = errors.New("line longer than the limit")
 
 const (
-	minLineBuffer  = 4 << 10  // bytes a reader starts with
+	minLineBuffer  = 1 << 10  // bytes a reader starts with
 	keepLineBuffer = 64 << 10 // a buffer that grew beyond is not kept for the next stream
-	skipLineAbove  = 64 << 10 // bytes from which on a line may be passed over without being buffered
+	skipLineAbove  = 8 << 10  // bytes from which on a line may be passed over without being buffered
 	growUntil      = 32 << 10 // bytes up to which reads that fill the buffer make it grow
 )
 
@@ -20,7 +20,7 @@ const (
 type LineOptions struct {
 	// MaxBytes is the longest line, in bytes and without its newline; 0 means no limit.
 	MaxBytes int
-	// Skip is asked once about each line of 64 KiB and more, or longer than MaxBytes, with the bytes that have arrived; true passes
+	// Skip is asked once about each line of 8 KiB and more, or longer than MaxBytes, with the bytes that have arrived; true passes
 	// the whole line over in constant memory. May be nil.
 	Skip func(head []byte) bool
 }
@@ -150,7 +150,11 @@ func (r *LineReader) room() error {
 		r.seen = 0
 	}
 	if r.start > 0 {
-		r.buf = r.buf[:copy(r.buf, r.buf[r.start:])]
+		rest := r.buf[r.start:]
+		if cap(r.buf) > growUntil && len(rest) < minLineBuffer { // a long line is past: streams last
+			r.buf = make([]byte, 0, 2*minLineBuffer)
+		}
+		r.buf = r.buf[:copy(r.buf[:len(rest)], rest)]
 		r.start = 0
 	}
 	if len(r.buf) == cap(r.buf) {

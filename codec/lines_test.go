@@ -179,7 +179,7 @@ func TestLimit(t *testing.T) {
 }
 
 func TestSkip(t *testing.T) {
-	const skippable = 64 << 10
+	const skippable = 8 << 10
 	long := func(head string, n int) string { return head + strings.Repeat("s", n-len(head)) }
 	asked := map[string]int{}
 	opt := codec.LineOptions{MaxBytes: skippable + 500, Skip: func(head []byte) bool {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -13,8 +14,8 @@ import (
 const (
 	// tick is how long a connection stays silent before its watcher hears of it, if the watcher does not ask for less.
 	tick = 500 * time.Millisecond
-	// readBufferBytes is the buffer of a connection.
-	readBufferBytes = 8 << 10
+	// readBufferBytes is the buffer of a connection: it has to hold the header of an answer.
+	readBufferBytes = 4 << 10
 	// writeStall is how long a gateway may take nothing of a request.
 	writeStall = 30 * time.Second
 )
@@ -51,7 +52,7 @@ type conn struct {
 	ended    error         // what the last failed read or write ended in, nil if none has
 
 	stream net.Conn      // what carries HTTP: the conn itself, or TLS on top of it, twice behind a proxy that speaks it
-	br     *bufio.Reader // reads stream
+	br     *bufio.Reader // reads stream, from before the header of an answer until what came with it is read; else nil
 	reused bool
 	parked time.Time // since when it has been idle
 }
@@ -60,6 +61,42 @@ func newConn(tcp net.Conn) *conn {
 	c := &conn{Conn: tcp}
 	c.stream = c
 	return c
+}
+
+// readers are for headers. While a body is read, which may take long, no memory is held for them.
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBufferBytes) }}
+
+// borrow sees to it that there is a reader.
+func (c *conn) borrow() {
+	if c.br == nil {
+		c.br = readers.Get().(*bufio.Reader)
+		c.br.Reset(c.stream)
+	}
+}
+
+// drained reports whether the reader holds nothing, and gives it back if so.
+func (c *conn) drained() bool {
+	switch {
+	case c.br == nil:
+		return true
+	case c.br.Buffered() > 0:
+		return false
+	case c.br.Size() == readBufferBytes: // and not one that was made for a long header, on top of it
+		c.br.Reset(nil)
+		readers.Put(c.br)
+		c.br = nil
+	}
+	return true
+}
+
+// rest reads what is behind the header of an answer.
+type rest struct{ c *conn }
+
+func (r rest) Read(p []byte) (int, error) {
+	if r.c.drained() && r.c.br == nil {
+		return r.c.stream.Read(p)
+	}
+	return r.c.br.Read(p)
 }
 
 // bind makes w hear of the silence from now on, the first time when it is due.

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bufio"
 	"errors"
 	"io"
 )
@@ -13,7 +12,7 @@ var errBadChunk = errors.New("its chunked body is malformed")
 
 // sized reads a body of known length.
 type sized struct {
-	br   *bufio.Reader
+	src  io.Reader
 	left int64 // bytes
 }
 
@@ -21,114 +20,154 @@ func (s *sized) Read(p []byte) (int, error) {
 	if s.left == 0 {
 		return 0, io.EOF
 	}
-	n, err := s.br.Read(p[:min(int64(len(p)), s.left)])
+	n, err := s.src.Read(p[:min(int64(len(p)), s.left)])
 	if s.left -= int64(n); err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
 }
 
-// chunked reads a chunked body. It returns what has come of a chunk before it looks for more, were it only the line end behind
-// the chunk: a delta is not held back for that.
+// chunked reads a chunked body. It reads the connection into the caller's memory and takes the framing out there, so that one read of
+// the socket may bring many chunks. What has come of a chunk is returned before it looks for more.
 type chunked struct {
-	br   *bufio.Reader
-	left int64 // bytes of the open chunk
-	open bool  // a chunk was begun whose line end has not been read
-	done bool
+	src   io.Reader
+	at    chunkPart
+	left  int64 // bytes of the open chunk; in a size, what its digits say so far
+	line  int   // bytes of the line that is read: a size with its extension, or a line of the trailer
+	lines int   // of the trailer
+	extra bool  // bytes came behind the body: the connection cannot be used again
+	err   error // of the next read
 }
+
+// chunkPart is a part of a chunked body.
+type chunkPart uint8
+
+const (
+	chunkSize      chunkPart = iota // hex digits
+	chunkExtension                  // what may stand behind them
+	chunkSizeEnd                    // the line feed behind either
+	chunkData
+	chunkDataCR // behind the data
+	chunkDataLF
+	chunkTrailer
+	chunkTrailerLF
+	chunkDone
+)
+
+// maxChunkLine is how long a line of the framing may be, in bytes.
+const maxChunkLine = 4 << 10
 
 func (c *chunked) Read(p []byte) (int, error) {
-	if c.left == 0 {
-		if err := c.next(); err != nil {
-			return 0, err
+	for c.err == nil {
+		if c.at == chunkDone {
+			c.err = io.EOF
+			break
+		}
+		n, err := c.src.Read(p)
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		c.err = err
+		kept, err := c.unframe(p[:n])
+		if err != nil {
+			c.err = err
+		}
+		if kept > 0 {
+			return kept, nil
+		}
+		if len(p) == 0 {
+			break
 		}
 	}
-	n, err := c.br.Read(p[:min(int64(len(p)), c.left)])
-	if c.left -= int64(n); err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return n, err
+	return 0, c.err
 }
 
-// next moves to the next chunk. After the last one it reads the trailer and returns io.EOF.
-func (c *chunked) next() error {
-	if c.done {
-		return io.EOF
-	}
-	if c.open {
-		if line, err := c.line(); err != nil || len(line) > 0 {
-			return c.fail(err)
+// unframe moves the data in b to its beginning, and returns how much there is.
+func (c *chunked) unframe(b []byte) (kept int, err error) {
+	for i := 0; i < len(b); {
+		if c.at == chunkData {
+			n := int(min(c.left, int64(len(b)-i)))
+			if kept != i {
+				copy(b[kept:], b[i:i+n])
+			}
+			kept, i = kept+n, i+n
+			if c.left -= int64(n); c.left == 0 {
+				c.at = chunkDataCR
+			}
+			continue
 		}
-		c.open = false
-	}
-	line, err := c.line()
-	if err != nil {
-		return c.fail(err)
-	}
-	if c.left = chunkSize(line); c.left < 0 {
-		return errBadChunk
-	}
-	if c.left > 0 {
-		c.open = true
-		return nil
-	}
-	for range maxTrailerLines + 1 {
-		switch line, err := c.line(); {
-		case err != nil:
-			return c.fail(err)
-		case len(line) == 0:
-			c.done = true
-			return io.EOF
+		if c.at == chunkDone {
+			c.extra = true
+			return kept, nil
 		}
+		if !c.frame(b[i]) {
+			return kept, errBadChunk
+		}
+		i++
 	}
-	return errBadChunk
+	return kept, nil
 }
 
-// line reads up to a line end, which it strips. The line is valid until the next read.
-func (c *chunked) line() ([]byte, error) {
-	b, err := c.br.ReadSlice('\n')
-	if err != nil {
-		return nil, err
-	}
-	if n := len(b) - 2; n >= 0 && b[n] == '\r' {
-		return b[:n], nil
-	}
-	return nil, errBadChunk // a bare line feed ends nothing
-}
-
-// fail is what an error in the framing means: no end of the body, whatever the connection says.
-func (c *chunked) fail(err error) error {
-	switch {
-	case err == io.EOF:
-		return io.ErrUnexpectedEOF
-	case err == nil, errors.Is(err, bufio.ErrBufferFull):
-		return errBadChunk
-	}
-	return err
-}
-
-// chunkSize reads the size that a chunk begins with; extensions behind it are passed over. It is negative if there is none.
-func chunkSize(line []byte) int64 {
-	n := int64(0)
-	for i, b := range line {
-		var d byte
+// frame takes a byte that is no data. Lines end in CR and LF, and a bare line feed ends nothing.
+func (c *chunked) frame(b byte) bool {
+	c.line++
+	switch c.at {
+	case chunkSize:
+		d, ok := hexDigit(b)
 		switch {
-		case b >= '0' && b <= '9':
-			d = b - '0'
-		case b|0x20 >= 'a' && b|0x20 <= 'f':
-			d = b | 0x20 - 'a' + 10
-		case i > 0 && (b == ';' || b == ' ' || b == '\t'):
-			return n
-		default:
-			return -1
+		case ok:
+			c.left = c.left<<4 | d
+			return c.left < 1<<56 && c.line <= maxChunkLine
+		case c.line == 1:
+			return false
+		case b == '\r':
+			c.at = chunkSizeEnd
+			return true
 		}
-		if n >= 1<<56 {
-			return -1
+		c.at = chunkExtension
+		return b == ';' || b == ' ' || b == '\t'
+	case chunkExtension:
+		if b == '\r' {
+			c.at = chunkSizeEnd
+			return true
 		}
-		n = n<<4 | int64(d)
+		return b != '\n' && c.line <= maxChunkLine
+	case chunkSizeEnd:
+		c.line = 0
+		if c.at = chunkData; c.left == 0 {
+			c.at = chunkTrailer
+		}
+		return b == '\n'
+	case chunkDataCR:
+		c.at = chunkDataLF
+		return b == '\r'
+	case chunkDataLF:
+		c.at, c.line = chunkSize, 0
+		return b == '\n'
+	case chunkTrailer:
+		if b == '\r' {
+			c.at = chunkTrailerLF
+			return true
+		}
+		return b != '\n' && c.line <= maxChunkLine
+	case chunkTrailerLF:
+		if c.at = chunkTrailer; c.line == 2 { // nothing but the line end
+			c.at = chunkDone
+		}
+		c.line = 0
+		c.lines++
+		return b == '\n' && (c.at == chunkDone || c.lines <= maxTrailerLines)
+	default: // data has no frame, and behind the end there is nothing
+		return false
 	}
-	if len(line) == 0 {
-		return -1
+}
+
+func hexDigit(b byte) (int64, bool) {
+	switch {
+	case b >= '0' && b <= '9':
+		return int64(b - '0'), true
+	case b|0x20 >= 'a' && b|0x20 <= 'f':
+		return int64(b | 0x20 - 'a' + 10), true
 	}
-	return n
+	return 0, false
 }

@@ -75,7 +75,6 @@ func piped(t *testing.T, idle time.Duration, f func(p *peer)) *Transport {
 	t.Cleanup(func() { <-done }) // behind the transport's, which closes the other end
 	tr := transport(t, "http://pipe.invalid", idle)
 	c := newConn(client)
-	c.br = bufio.NewReaderSize(c, readBufferBytes)
 	tr.pool.put(c)
 	c.reused = false // as one that was just dialled
 	return tr

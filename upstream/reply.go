@@ -33,6 +33,7 @@ type Reply struct {
 	unbind  func() bool
 	decoded io.Closer // of Body, nil if the body came plain
 	endless bool      // the connection serves no further exchange
+	chunks  chunked   // the body, if it is one of chunks
 }
 
 // exchange writes the request and reads the header of the answer.
@@ -61,6 +62,7 @@ func (r *Reply) exchange(call *Call) error {
 // header reads the header of the answer. One that outgrows the connection's buffer gets a larger one, for this exchange only.
 func (r *Reply) header() error {
 	h := &r.resp.Header
+	r.c.borrow()
 	for interim := 0; interim <= maxInterim; interim++ {
 		err := h.Read(r.c.br)
 		if _, small := errors.AsType[*fasthttp.ErrSmallBuffer](err); small && r.c.br.Size() < maxHeaderBytes {
@@ -91,14 +93,15 @@ func (r *Reply) body() io.Reader {
 	n := r.resp.Header.ContentLength()
 	switch {
 	case r.Status == fasthttp.StatusNoContent, r.Status == fasthttp.StatusNotModified:
-		return &sized{br: r.c.br}
+		return &sized{src: rest{r.c}}
 	case n >= 0:
-		return &sized{br: r.c.br, left: int64(n)}
+		return &sized{src: rest{r.c}, left: int64(n)}
 	case n == -1:
-		return &chunked{br: r.c.br}
+		r.chunks = chunked{src: rest{r.c}}
+		return &r.chunks
 	}
 	r.endless = true
-	return r.c.br
+	return rest{r.c}
 }
 
 var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 4<<10) }}
@@ -146,7 +149,7 @@ func (r *Reply) Close(done bool) {
 	if r.decoded != nil {
 		_ = r.decoded.Close()
 	}
-	keep := done && undisturbed && r.decoded == nil && !r.endless && r.resp != nil && !r.resp.ConnectionClose() && r.c.br.Buffered() == 0
+	keep := done && undisturbed && r.decoded == nil && !r.endless && r.resp != nil && !r.resp.ConnectionClose() && !r.chunks.extra && r.c.drained()
 	if r.resp != nil {
 		fasthttp.ReleaseResponse(r.resp)
 		r.resp = nil

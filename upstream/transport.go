@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -213,7 +212,6 @@ func (t *Transport) connect(ctx context.Context, due *time.Time, w Watcher) (*co
 		}
 		c.stream = tc
 	}
-	c.br = bufio.NewReaderSize(c.stream, readBufferBytes)
 	return c, nil
 }
 

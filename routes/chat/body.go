@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"amplifier-agent/pipeline"
@@ -19,14 +20,17 @@ const (
 	writeSlack = 10 * time.Second
 )
 
-// body is the streamed response. fasthttp calls WriteTo on the connection's own goroutine; each Write in it is one HTTP chunk,
-// flushed. The pipeline runs inside WriteTo: pulled a frame at a time, pushing in between.
+// body is the streamed response. fasthttp calls WriteTo on the connection's own goroutine. The first frame goes through it, as the
+// header goes out with it; then its buffer is empty, and the others go to the connection itself, each as one HTTP chunk in one write.
+// The pipeline runs inside WriteTo: pulled a frame at a time, pushing in between.
 type body struct {
 	frame  []byte // not written yet
 	next   func() ([]byte, error, bool)
 	stop   func()
 	conn   net.Conn
 	armed  time.Time // when the write deadline was set
+	plain  bool      // the client knows no chunks
+	chunk  []byte    // a frame with its framing
 	cancel context.CancelCauseFunc
 	end    func()
 	log    *slog.Logger
@@ -46,7 +50,12 @@ func (b *body) WriteTo(w io.Writer) (n int64, err error) {
 	}()
 	for ok := true; ok; ok = b.pull() {
 		b.arm()
-		m, err := w.Write(b.frame)
+		var m int
+		if n == 0 || b.plain {
+			m, err = w.Write(b.frame)
+		} else {
+			m, err = b.write()
+		}
 		if n += int64(m); err != nil {
 			b.log.Debug("client gone", "turn", b.turn, "error", err)
 			b.cancel(pipeline.ErrClientGone)
@@ -54,6 +63,19 @@ func (b *body) WriteTo(w io.Writer) (n int64, err error) {
 		}
 	}
 	return n, nil
+}
+
+// write writes the frame as a chunk, past fasthttp, which would cut one that outgrows its buffer into several writes.
+func (b *body) write() (int, error) {
+	b.chunk = strconv.AppendUint(b.chunk[:0], uint64(len(b.frame)), 16)
+	b.chunk = append(append(append(b.chunk, "\r\n"...), b.frame...), "\r\n"...)
+	if _, err := b.conn.Write(b.chunk); err != nil {
+		return 0, err
+	}
+	if cap(b.chunk) > keepFrameBytes {
+		b.chunk = nil
+	}
+	return len(b.frame), nil
 }
 
 // Read serves transports that cannot take WriteTo.

@@ -99,6 +99,7 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 	streamed = true
 	b := &body{frame: frame, next: next, stop: stop, conn: ctx.Conn(), cancel: cancel, end: t.End, log: h.Log, turn: t.ID}
 	if !ctx.Request.Header.IsHTTP11() {
+		b.plain = true
 		unchunked(ctx, b)
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"amplifier-agent/codec"
 )
 
 const (
@@ -74,7 +75,7 @@ func (c *crowd) client(ctx context.Context, t *tally, stalled bool) {
 	if stalled {
 		p = play{stallDeltas, stallBytes, stallBatch, 0}
 	}
-	body, err := json.Marshal(map[string]any{
+	body, err := codec.Marshal(map[string]any{
 		"model": model, "stream": !c.load.whole, "messages": []any{map[string]any{"role": "user", "content": p.prompt()}},
 	})
 	if err != nil {

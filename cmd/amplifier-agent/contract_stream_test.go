@@ -446,6 +446,7 @@ func (w *world) leave(t *testing.T, body string) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+contractKey)
+	eventually(t, "the gateway has noticed who left before", func() bool { return w.sim.Active() == 0 })
 	left := make(chan error, 1)
 	go func() {
 		resp, err := http.DefaultClient.Do(req)

@@ -22,7 +22,9 @@ func (s *sized) Read(p []byte) (int, error) {
 	}
 	n, err := s.src.Read(p[:min(int64(len(p)), s.left)])
 	if s.left -= int64(n); err == io.EOF {
-		err = io.ErrUnexpectedEOF
+		if err = io.ErrUnexpectedEOF; s.left == 0 { // TLS tells of its end together with the last bytes
+			err = nil
+		}
 	}
 	return n, err
 }
@@ -69,8 +71,11 @@ func (c *chunked) Read(p []byte) (int, error) {
 		}
 		c.err = err
 		kept, err := c.unframe(p[:n])
-		if err != nil {
+		switch {
+		case err != nil:
 			c.err = err
+		case c.at == chunkDone: // whatever the connection says of itself
+			c.err = io.EOF
 		}
 		if kept > 0 {
 			return kept, nil

@@ -58,6 +58,21 @@ func TestChunked(t *testing.T) {
 	}
 }
 
+// TestEndWithTheLastBytes: a connection that tells of its end together with the last bytes, as TLS does, has brought a whole body.
+func TestEndWithTheLastBytes(t *testing.T) {
+	end := func(s string) io.Reader { return iotest.DataErrReader(strings.NewReader(s)) }
+	for name, r := range map[string]io.Reader{"chunked": &chunked{src: end("5\r\nhello\r\n0\r\n\r\n")}, "sized": &sized{src: end("hello"), left: 5}} {
+		if got, err := io.ReadAll(r); string(got) != "hello" || err != nil {
+			t.Errorf("%s: %q, error %v", name, got, err)
+		}
+	}
+	for name, r := range map[string]io.Reader{"chunked": &chunked{src: end("5\r\nhello\r\n0\r\n")}, "sized": &sized{src: end("hello"), left: 6}} {
+		if got, err := io.ReadAll(r); string(got) != "hello" || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%s, cut: %q, error %v", name, got, err)
+		}
+	}
+}
+
 // TestChunkedHoldsNothingBack: what has come of a chunk is returned although its line end has not.
 func TestChunkedHoldsNothingBack(t *testing.T) {
 	pr, pw := io.Pipe()

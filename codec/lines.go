@@ -13,7 +13,7 @@ const (
 	minLineBuffer  = 1 << 10  // bytes a reader starts with
 	keepLineBuffer = 64 << 10 // a buffer that grew beyond is not kept for the next stream
 	skipLineAbove  = 8 << 10  // bytes from which on a line may be passed over without being buffered
-	growUntil      = 32 << 10 // bytes up to which reads that fill the buffer make it grow
+	growUntil      = 32 << 10 // bytes up to which reads that fill more than half of the buffer make it grow
 )
 
 // LineOptions bound what a LineReader holds in memory.
@@ -103,10 +103,10 @@ func (r *LineReader) Fill(src io.Reader) error {
 	if r.err != nil {
 		return r.err
 	}
+	room := cap(r.buf) - len(r.buf)
 	n, err := src.Read(r.buf[len(r.buf):cap(r.buf)])
-	full := n == cap(r.buf)-len(r.buf)
 	r.buf = r.buf[:len(r.buf)+n]
-	if full && cap(r.buf) < growUntil {
+	if n > room/2 && cap(r.buf) < growUntil { // not room: what framed the bytes may have been taken out of it
 		r.grow()
 	}
 	if r.err = err; n > 0 {

@@ -3,11 +3,13 @@ package codec
 // MediaTypeSSE is the media type of a stream of server-sent events.
 const MediaTypeSSE = "text/event-stream; charset=utf-8"
 
+// SSEDone is the event that ends a stream of the chat-completions API. No other event ends like it.
+const SSEDone = "data: [DONE]" + sseEnd
+
 // The pieces of a server-sent event. Chat clients take "data:" alone: neither "id:" nor "event:" nor "retry:" is sent there.
 const (
 	sseData = "data: "
 	sseEnd  = "\n\n"
-	sseDone = "data: [DONE]\n\n"
 )
 
 // SSE appends server-sent events to one buffer, each in one piece, so that a caller sends many with one write. The zero value
@@ -55,4 +57,4 @@ func (s *SSE) Comment(text string, block bool) {
 }
 
 // Done appends the end marker of the chat-completions API.
-func (s *SSE) Done() { s.buf = append(s.buf, sseDone...) }
+func (s *SSE) Done() { s.buf = append(s.buf, SSEDone...) }

@@ -24,6 +24,8 @@ type conn struct {
 	active bool      // a request has begun
 	readBy time.Time // read deadline of the request's part that is read, zero for none
 	late   bool      // a read has run into it, or into the limit between two bytes
+	muted  bool      // the header that is written next is dropped
+	ending int       // how many bytes of the end of that header have been
 }
 
 const (
@@ -83,6 +85,37 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 func (c *conn) SetDeadline(t time.Time) error {
 	c.readBy = t
 	return c.TCPConn.SetDeadline(t)
+}
+
+// endOfHeader is what a header ends in, and nothing before.
+const endOfHeader = "\r\n\r\n"
+
+// Mute implements chat.Conn.
+func (c *conn) Mute() { c.muted, c.ending = true, 0 }
+
+// Closing implements chat.Conn.
+func (c *conn) Closing() bool { return c.ln.isClosed() }
+
+// Write implements net.Conn.
+func (c *conn) Write(p []byte) (int, error) {
+	dropped := 0
+	for c.muted && dropped < len(p) {
+		switch p[dropped] {
+		case endOfHeader[c.ending]:
+			c.ending++
+		case endOfHeader[0]:
+			c.ending = 1
+		default:
+			c.ending = 0
+		}
+		c.muted = c.ending < len(endOfHeader)
+		dropped++
+	}
+	if dropped == len(p) {
+		return dropped, nil
+	}
+	n, err := c.TCPConn.Write(p[dropped:])
+	return dropped + n, err
 }
 
 // Close implements net.Conn.

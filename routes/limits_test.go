@@ -108,7 +108,7 @@ func TestEachDeadline(t *testing.T) {
 		trickle string // sent again and again
 		want    []int
 	}{
-		{"nothing on a new connection", Deadlines{Header: soon}, "", "", []int{408}},
+		{"nothing on a new connection", Deadlines{Header: soon}, "", "", nil},
 		{"half a first line", Deadlines{Header: soon}, "GET /op", "", []int{408}},
 		{"half a header", Deadlines{Header: soon}, "GET /open HTTP/1.1\r\nHost:", "", []int{408}},
 		{"half a header, bit by bit", Deadlines{Header: soon}, "GET /open HTTP/1.1\r\nX: ", "y", []int{408}},

@@ -118,13 +118,20 @@ func (l *listener) turnAway(c *net.TCPConn) {
 func (l *listener) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	select {
-	case <-l.closed:
+	if l.isClosed() {
 		return nil
-	default:
 	}
 	close(l.closed)
 	return l.Listener.Close()
+}
+
+func (l *listener) isClosed() bool {
+	select {
+	case <-l.closed:
+		return true
+	default:
+		return false
+	}
 }
 
 // closeConns closes the connections that are not busy, or all.

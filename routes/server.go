@@ -83,6 +83,7 @@ func New(c Config) *Server {
 		DisablePreParseMultipartForm: true,
 		CloseOnShutdown:              true,
 		StreamRequestBody:            true, // nobody without a key makes the server hold a body
+		ReduceMemoryUsage:            true, // no answer waits in a buffer for the next: handlers may write past it
 		ReadBufferSize:               maxHeaderBytes,
 		ReadTimeout:                  c.Deadlines.Header,
 		WriteTimeout:                 c.Deadlines.Write,

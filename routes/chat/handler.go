@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"log/slog"
-	"net"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -55,12 +53,9 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	tc, cancel := context.WithCancelCause(h.Base)
-	streamed := false // the body ends the turn
 	defer func() {
-		if !streamed {
-			cancel(nil)
-			t.End()
-		}
+		cancel(nil)
+		t.End()
 	}()
 	alive := alive(ctx.Conn())
 	if h.Waits {
@@ -85,40 +80,7 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 		h.json(ctx, t, JSON(t, events, wire))
 		return
 	}
-	next, stop := iter.Pull2(SSE(t, events, wire))
-	frame, err, ok := next()
-	if err != nil || !ok {
-		stop()
-		h.reject(ctx, t, err)
-		return
-	}
-	named(ctx, t)
-	ctx.Response.Header.SetContentType(codec.MediaTypeSSE)
-	ctx.Response.Header.Set("Cache-Control", "no-cache")
-	ctx.Response.Header.Set("X-Accel-Buffering", "no")
-	streamed = true
-	b := &body{frame: frame, next: next, stop: stop, conn: ctx.Conn(), cancel: cancel, end: t.End, log: h.Log, turn: t.ID}
-	if !ctx.Request.Header.IsHTTP11() {
-		b.plain = true
-		unchunked(ctx, b)
-		return
-	}
-	ctx.SetBodyStream(b, -1)
-}
-
-// unchunked streams to a client of HTTP/1.0, which knows no chunks: the end of the connection is the end of the answer.
-func unchunked(ctx *fasthttp.RequestCtx, b *body) {
-	ctx.Response.Header.SetContentLength(-2) // none
-	ctx.Response.Header.SetConnectionClose()
-	head := append([]byte(nil), ctx.Response.Header.Header()...)
-	ctx.HijackSetNoResponse(true)
-	ctx.Hijack(func(c net.Conn) {
-		defer func() { _ = b.Close() }() // it has no error
-		b.arm()
-		if _, err := c.Write(head); err == nil {
-			_, _ = b.WriteTo(c) // it says so in the log, and cancels
-		}
-	})
+	cancel(h.stream(ctx, t, SSE(t, events, wire)))
 }
 
 // watch cancels once the client has gone, until stop is called, which waits for it.

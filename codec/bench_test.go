@@ -159,7 +159,7 @@ func BenchmarkSSEText(b *testing.B) {
 		var s codec.SSE
 		bench(b, n, func() {
 			s.Reset()
-			s.Text(head, text, tail)
+			s.Text(head, "", text, tail)
 		})
 	})
 	b.Run("unescape and escape", func(b *testing.B) {
@@ -169,7 +169,7 @@ func BenchmarkSSEText(b *testing.B) {
 			s.Reset()
 			plain = text.AppendTo(plain[:0])
 			body = codec.AppendText(body[:0], plain)
-			s.Text(head, body, tail)
+			s.Text(head, "", body, tail)
 		})
 	})
 }

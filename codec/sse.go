@@ -3,26 +3,31 @@ package codec
 // MediaTypeSSE is the media type of a stream of server-sent events.
 const MediaTypeSSE = "text/event-stream; charset=utf-8"
 
-// SSEDone is the event that ends a stream of the chat-completions API. No other event ends like it.
-const SSEDone = "data: [DONE]" + sseEnd
-
 // The pieces of a server-sent event. Chat clients take "data:" alone: neither "id:" nor "event:" nor "retry:" is sent there.
 const (
 	sseData = "data: "
 	sseEnd  = "\n\n"
+	sseDone = "data: [DONE]\n\n"
+)
+
+const (
+	// chunkRoom is kept free before the events, for the framing of a chunk: its size in hex digits, and a line end.
+	chunkRoom = len("ffffffff\r\n")
+	chunkEnd  = "\r\n"
+	bodyEnd   = "0\r\n\r\n"
 )
 
 // SSE appends server-sent events to one buffer, each in one piece, so that a caller sends many with one write. The zero value
 // is ready to use. What it holds is valid until Reset.
 type SSE struct {
-	buf []byte
+	buf []byte // empty, or the room for the framing and the events
 }
 
 // Bytes returns what was appended since Reset. Borrowed.
-func (s *SSE) Bytes() []byte { return s.buf }
+func (s *SSE) Bytes() []byte { return s.buf[min(chunkRoom, len(s.buf)):] }
 
 // Len is the number of bytes appended since Reset.
-func (s *SSE) Len() int { return len(s.buf) }
+func (s *SSE) Len() int { return max(0, len(s.buf)-chunkRoom) }
 
 // Cap is how many bytes the buffer holds before it must grow.
 func (s *SSE) Cap() int { return cap(s.buf) }
@@ -30,19 +35,48 @@ func (s *SSE) Cap() int { return cap(s.buf) }
 // Reset empties the buffer and keeps its memory.
 func (s *SSE) Reset() { s.buf = s.buf[:0] }
 
+// begun is the buffer to append an event to.
+func (s *SSE) begun() []byte {
+	if len(s.buf) == 0 {
+		return append(s.buf, make([]byte, chunkRoom)...)
+	}
+	return s.buf
+}
+
+// Chunk returns what was appended since Reset, if anything, as one chunk of an HTTP/1.1 body, and the end of the body behind it if it is
+// the last. It is framed in place: nothing may be appended until Reset. Borrowed.
+func (s *SSE) Chunk(last bool) []byte {
+	n, at := s.Len(), chunkRoom-len(chunkEnd)
+	s.buf = s.begun()
+	if n > 0 {
+		copy(s.buf[at:], chunkEnd)
+		s.buf = append(s.buf, chunkEnd...)
+		for ; n > 0; n >>= 4 {
+			at--
+			s.buf[at] = "0123456789abcdef"[n&15]
+		}
+	} else {
+		at = chunkRoom
+	}
+	if last {
+		s.buf = append(s.buf, bodyEnd...)
+	}
+	return s.buf[at:]
+}
+
 // Data appends one event whose data is the concatenation of parts. The parts must hold no newline: JSON as this project
 // writes it holds none.
 func (s *SSE) Data(parts ...[]byte) {
-	s.buf = append(s.buf, sseData...)
+	b := append(s.begun(), sseData...)
 	for _, p := range parts {
-		s.buf = append(s.buf, p...)
+		b = append(b, p...)
 	}
-	s.buf = append(s.buf, sseEnd...)
+	s.buf = append(b, sseEnd...)
 }
 
-// Text appends one event whose data is head, a Text, and tail: a delta. It is the hot path.
-func (s *SSE) Text(head []byte, t Text, tail string) {
-	b := append(append(s.buf, sseData...), head...)
+// Text appends one event whose data is head, key, a Text, and tail: a delta. It is the hot path.
+func (s *SSE) Text(head []byte, key string, t Text, tail string) {
+	b := append(append(append(s.begun(), sseData...), head...), key...)
 	b = append(append(b, t...), tail...)
 	s.buf = append(b, sseEnd...)
 }
@@ -50,11 +84,12 @@ func (s *SSE) Text(head []byte, t Text, tail string) {
 // Comment appends a comment line. Without block it is not followed by a blank line and so joins the next event, which is
 // equally valid; some clients need it so.
 func (s *SSE) Comment(text string, block bool) {
-	s.buf = append(append(append(s.buf, ": "...), text...), '\n')
+	b := append(append(append(s.begun(), ": "...), text...), '\n')
 	if block {
-		s.buf = append(s.buf, '\n')
+		b = append(b, '\n')
 	}
+	s.buf = b
 }
 
 // Done appends the end marker of the chat-completions API.
-func (s *SSE) Done() { s.buf = append(s.buf, SSEDone...) }
+func (s *SSE) Done() { s.buf = append(s.begun(), sseDone...) }

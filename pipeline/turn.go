@@ -58,10 +58,16 @@ type Turn struct {
 	Outcome Outcome // how the turn ended, once it has (stages.Account)
 
 	ends []func()
+	room [3]func() // of ends, for most turns
 }
 
 // AtEnd has End call f. Request halves register here what must be given up however the turn ends.
-func (t *Turn) AtEnd(f func()) { t.ends = append(t.ends, f) }
+func (t *Turn) AtEnd(f func()) {
+	if t.ends == nil {
+		t.ends = t.room[:0]
+	}
+	t.ends = append(t.ends, f)
+}
 
 // End calls what AtEnd has gathered, the latest first. The face calls it once it is through with the turn, also with one that was
 // rejected; later calls do nothing.

@@ -22,7 +22,7 @@ import (
 const (
 	DefaultMaxBody = 32 << 20 // bytes of a request's body
 
-	maxHeaderBytes = 16 << 10               // of a request, its first line included
+	maxHeaderBytes = 8 << 10                // of a request, its first line included: each connection holds a buffer for it
 	cutOff         = 500 * time.Millisecond // for cancelled streams to write their end, and again for what is closed then to go
 	fullRetry      = time.Second            // when a client may try again that was one too many
 )

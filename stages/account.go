@@ -3,7 +3,6 @@ package stages
 import (
 	"context"
 	"errors"
-	"iter"
 	"time"
 
 	"amplifier-agent/pipeline"
@@ -32,30 +31,28 @@ func Account(books ...Accounts) pipeline.Stage {
 			return nil
 		},
 		Events: func(t *pipeline.Turn, in pipeline.Stream) pipeline.Stream {
-			return iter.Seq2[*pipeline.Event, error](func(yield func(*pipeline.Event, error) bool) {
-				o := &t.Outcome
-				o.Status = pipeline.StatusAborted // unless more becomes known
-				for ev, err := range in {
-					if err != nil {
-						failed(o, err)
-						yield(nil, err)
-						return
-					}
-					switch ev.Kind {
-					case pipeline.Text, pipeline.Reasoning, pipeline.ToolCall:
-						if o.First == 0 {
-							o.First = time.Since(t.Received)
-						}
-					case pipeline.Finish:
-						o.Status, o.Reason = pipeline.StatusDone, ev.Step.Reason
-					default: // forward
-					}
-					if !yield(ev, nil) {
-						return
-					}
-				}
-			})
+			return func(yield func(*pipeline.Event, error) bool) {
+				t.Outcome.Status = pipeline.StatusAborted // unless more becomes known
+				in(func(ev *pipeline.Event, err error) bool {
+					account(t, ev, err)
+					return yield(ev, err)
+				})
+			}
 		},
+	}
+}
+
+func account(t *pipeline.Turn, ev *pipeline.Event, err error) {
+	o := &t.Outcome
+	switch {
+	case err != nil:
+		failed(o, err)
+	case ev.Kind == pipeline.Text, ev.Kind == pipeline.Reasoning, ev.Kind == pipeline.ToolCall:
+		if o.First == 0 {
+			o.First = time.Since(t.Received)
+		}
+	case ev.Kind == pipeline.Finish:
+		o.Status, o.Reason = pipeline.StatusDone, ev.Step.Reason
 	}
 }
 

@@ -17,12 +17,8 @@ import (
 func EventMap(log *slog.Logger) pipeline.Stage {
 	return pipeline.Stage{Name: "event map", Events: func(t *pipeline.Turn, in pipeline.Stream) pipeline.Stream {
 		return func(yield func(*pipeline.Event, error) bool) {
-			m := mapper{turn: t, log: log, yield: yield, calls: calls{turn: t.ID}}
-			for ev, err := range in {
-				if !m.take(ev, err) {
-					return
-				}
-			}
+			m := &mapper{turn: t, log: log, yield: yield, calls: calls{turn: t.ID}}
+			in(m.take)
 		}
 	}}
 }

@@ -2,12 +2,16 @@ package stages
 
 import (
 	"context"
-	"iter"
 	"log/slog"
 
 	"github.com/rs/xid"
 
 	"amplifier-agent/pipeline"
+)
+
+const (
+	unnamed   = "http-" // and an id: the session of a client that names none
+	encodedID = 20      // bytes of an id in text
 )
 
 // Conversations keeps what clients say their conversations are. Begin registers a turn and starts to store messages, which do not
@@ -37,7 +41,9 @@ func Reconcile(r Reconciling) pipeline.Stage {
 				r.Log.Warn("history repaired", "turn", t.ID, "fixes", fixes)
 			}
 			if t.Header.SessionID == "" {
-				t.Session = "http-" + xid.New().String()
+				id := make([]byte, len(unnamed)+encodedID)
+				xid.New().Encode(id[copy(id, unnamed):])
+				t.Session = string(id)
 				return nil
 			}
 			t.Session = r.SessionID(t.Header.SessionID)
@@ -54,16 +60,14 @@ func Reconcile(r Reconciling) pipeline.Stage {
 			if t.Saved == nil {
 				return in
 			}
-			return iter.Seq2[*pipeline.Event, error](func(yield func(*pipeline.Event, error) bool) {
-				for ev, err := range in {
+			return func(yield func(*pipeline.Event, error) bool) {
+				in(func(ev *pipeline.Event, err error) bool {
 					if err != nil || ev.Kind == pipeline.Finish {
 						t.Saved()
 					}
-					if !yield(ev, err) {
-						return
-					}
-				}
-			})
+					return yield(ev, err)
+				})
+			}
 		},
 	}
 }

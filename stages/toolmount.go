@@ -2,7 +2,6 @@ package stages
 
 import (
 	"context"
-	"iter"
 
 	"amplifier-agent/pipeline"
 )
@@ -30,32 +29,16 @@ func ToolMount() pipeline.Stage {
 			return nil
 		},
 		Events: func(_ *pipeline.Turn, in pipeline.Stream) pipeline.Stream {
-			return each(in, func() func(*pipeline.Event) bool {
+			return func(yield func(*pipeline.Event, error) bool) {
 				calls := 0
-				return func(ev *pipeline.Event) bool {
-					if ev.Kind == pipeline.ToolCall {
+				in(func(ev *pipeline.Event, err error) bool {
+					if err == nil && ev.Kind == pipeline.ToolCall {
 						ev.Index = calls
 						calls++
 					}
-					return true
-				}
-			})
+					return yield(ev, err)
+				})
+			}
 		},
 	}
-}
-
-// each is a stream of the events of in that pass, each after pass has looked at it and perhaps changed it. begin is called once,
-// when the stream is ranged over.
-func each(in pipeline.Stream, begin func() (pass func(*pipeline.Event) bool)) pipeline.Stream {
-	return iter.Seq2[*pipeline.Event, error](func(yield func(*pipeline.Event, error) bool) {
-		pass := begin()
-		for ev, err := range in {
-			if err == nil && !pass(ev) {
-				continue
-			}
-			if !yield(ev, err) {
-				return
-			}
-		}
-	})
 }

@@ -13,19 +13,9 @@ import (
 func UsageFold(log *slog.Logger) pipeline.Stage {
 	return pipeline.Stage{Name: "usage fold", Events: func(t *pipeline.Turn, in pipeline.Stream) pipeline.Stream {
 		return func(yield func(*pipeline.Event, error) bool) {
-			f := fold{turn: t, log: log}
+			f := &fold{turn: t, log: log, yield: yield}
 			defer f.close()
-			for ev, err := range in {
-				switch {
-				case err != nil:
-					f.close() // whoever reports the error knows what it has cost
-				case ev.Step != nil:
-					f.take(ev)
-				}
-				if !yield(ev, err) {
-					return
-				}
-			}
+			in(f.next)
 		}
 	}}
 }
@@ -33,6 +23,7 @@ func UsageFold(log *slog.Logger) pipeline.Stage {
 type fold struct {
 	turn   *pipeline.Turn
 	log    *slog.Logger
+	yield  func(*pipeline.Event, error) bool
 	steps  pipeline.Usage
 	costs  []spent
 	closed bool
@@ -42,6 +33,16 @@ type fold struct {
 type spent struct {
 	generation string // "" if the upstream does not name the call
 	cost       pipeline.Price
+}
+
+func (f *fold) next(ev *pipeline.Event, err error) bool {
+	switch {
+	case err != nil:
+		f.close() // whoever reports the error knows what it has cost
+	case ev.Step != nil:
+		f.take(ev)
+	}
+	return f.yield(ev, err)
 }
 
 func (f *fold) take(ev *pipeline.Event) {

@@ -26,6 +26,7 @@ type Wire struct {
 	Label         string      // model of every chunk (rulings 21)
 	KeepaliveLine bool        // keepalives without a blank line of their own (rulings 51)
 	ErrorEvents   bool        // errors are objects of their own, not text in the content (rulings 26)
+	Chunked       bool        // frames of a stream are chunks of an HTTP/1.1 body, the last one with its end
 	Alive         func() bool // is the client still there?
 	Mask          Mask
 	Log           *slog.Logger
@@ -44,9 +45,10 @@ func (m Mask) text(e *pipeline.Error) string {
 // errUnfinished is a fault of ours: each stream ends in Finish or in an error.
 var errUnfinished = errors.New("the stream ended without a finish")
 
-// reading is what both encodings share: it ranges over a stream and tells its sink.
+// reading is what both encodings share: it runs a stream and tells its sink.
 type reading struct {
 	turn *pipeline.Turn
+	sink sink
 	wire Wire
 	stop bool // the consumer of the frames has stopped
 	done bool // Finish has come
@@ -58,7 +60,7 @@ type sink interface {
 	event(ev *pipeline.Event) bool
 }
 
-// run ranges over in. A panic on the way becomes an error, so that it ends this stream and no other.
+// run runs in. A panic on the way becomes an error, so that it ends this stream and no other.
 func (r *reading) run(in pipeline.Stream, s sink) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -68,21 +70,24 @@ func (r *reading) run(in pipeline.Stream, s sink) {
 			}
 		}
 	}()
-	for ev, err := range in {
-		if err != nil {
-			if !r.done {
-				r.err = err
-			}
-			return
-		}
-		if !s.event(ev) {
-			r.stop = r.err == nil
-			return
-		}
-	}
-	if !r.done {
+	r.sink = s
+	if in(r.take); !r.done && !r.stop && r.err == nil {
 		r.err = errUnfinished
 	}
+}
+
+func (r *reading) take(ev *pipeline.Event, err error) bool {
+	if err != nil {
+		if !r.done {
+			r.err = err
+		}
+		return false
+	}
+	if r.sink.event(ev) {
+		return true
+	}
+	r.stop = r.err == nil
+	return false
 }
 
 // report is the error to show, logged once.
@@ -127,22 +132,23 @@ func appendTail(dst []byte, t *pipeline.Turn) []byte {
 
 // appendUsage appends the usage block (rulings 22, 23). Details are there as far as they were reported.
 func appendUsage(dst []byte, u pipeline.Usage, cost pipeline.Price) []byte {
-	number := func(name string, n int64) { dst = strconv.AppendInt(append(dst, name...), n, 10) }
-	number(`{"prompt_tokens":`, u.Prompt())
-	number(`,"completion_tokens":`, u.Output)
-	number(`,"total_tokens":`, u.Prompt()+u.Output)
+	dst = appendNumber(dst, `{"prompt_tokens":`, u.Prompt())
+	dst = appendNumber(dst, `,"completion_tokens":`, u.Output)
+	dst = appendNumber(dst, `,"total_tokens":`, u.Prompt()+u.Output)
 	if u.Has&(pipeline.HasInput|pipeline.HasCache) != 0 {
-		number(`,"prompt_tokens_details":{"cached_tokens":`, u.CacheRead)
-		dst = append(dst, '}')
+		dst = append(appendNumber(dst, `,"prompt_tokens_details":{"cached_tokens":`, u.CacheRead), '}')
 	}
 	if u.Has&pipeline.HasReasoning != 0 {
-		number(`,"completion_tokens_details":{"reasoning_tokens":`, u.Reasoning)
-		dst = append(dst, '}')
+		dst = append(appendNumber(dst, `,"completion_tokens_details":{"reasoning_tokens":`, u.Reasoning), '}')
 	}
 	if cost.Known() {
 		dst = codec.AppendString(append(dst, `,"cost_usd":`...), cost.String())
 	}
 	return append(dst, '}')
+}
+
+func appendNumber(dst []byte, name string, n int64) []byte {
+	return strconv.AppendInt(append(dst, name...), n, 10)
 }
 
 // appendCall appends one tool call; with index as a chunk has it, without as a message has it.

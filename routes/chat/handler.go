@@ -46,7 +46,7 @@ type Handler struct {
 }
 
 // Serve answers one request.
-func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
+func (h *Handler) Serve(ctx *fasthttp.RequestCtx) { // its frame lasts as long as a stream
 	t, err := h.turn(ctx)
 	if err != nil {
 		h.refuse(ctx, err)
@@ -58,29 +58,31 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 		t.End()
 	}()
 	alive := alive(ctx.Conn())
-	if h.Waits {
-		stop := watch(alive, cancel)
-		err = h.prepare(tc, t)
-		stop()
-	} else {
-		err = h.prepare(tc, t)
-	}
-	if err != nil {
+	if err := h.prepare(tc, cancel, t, alive); err != nil {
 		h.reject(ctx, t, err)
 		return
 	}
+	if frames, streams := h.frames(ctx, tc, t, alive); streams {
+		cancel(h.stream(ctx, t, frames))
+	} else {
+		h.json(ctx, t, frames)
+	}
+}
+
+// frames is the answer, as a stream of events or as one document.
+func (h *Handler) frames(ctx *fasthttp.RequestCtx, tc context.Context, t *pipeline.Turn, alive func() bool) (frames pipeline.Frames, streams bool) {
 	if t.Header.SessionID != "" {
 		ctx.Response.Header.Set("X-Amplifier-Session-Id", t.Session)
 		ctx.Response.Header.Set("X-Amplifier-Resumed", strconv.FormatBool(t.Resumed))
 	}
 	q := quirkOf(t.Header.UserAgent)
-	wire := Wire{Label: h.Label, KeepaliveLine: q.keepaliveLine, ErrorEvents: h.ErrorEvents, Alive: alive, Mask: h.Mask, Log: h.Log}
+	wire := Wire{Label: h.Label, KeepaliveLine: q.keepaliveLine, ErrorEvents: h.ErrorEvents, Chunked: ctx.Request.Header.IsHTTP11(),
+		Alive: alive, Mask: h.Mask, Log: h.Log}
 	events := pipeline.Chain(h.Stages, t, h.Runner.Run(tc, t))
-	if !wantsStream(t.Stream, h.Default, t.Header.Accept, q) {
-		h.json(ctx, t, JSON(t, events, wire))
-		return
+	if wantsStream(t.Stream, h.Default, t.Header.Accept, q) {
+		return SSE(t, events, wire), true
 	}
-	cancel(h.stream(ctx, t, SSE(t, events, wire)))
+	return JSON(t, events, wire), false
 }
 
 // watch cancels once the client has gone, until stop is called, which waits for it.
@@ -161,7 +163,10 @@ func TooLarge(limit int) error {
 }
 
 // prepare runs the Request halves. A panic there rejects this turn and no other.
-func (h *Handler) prepare(ctx context.Context, t *pipeline.Turn) (err error) {
+func (h *Handler) prepare(ctx context.Context, cancel context.CancelCauseFunc, t *pipeline.Turn, alive func() bool) (err error) {
+	if h.Waits {
+		defer watch(alive, cancel)()
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			h.Log.Error("panic in a request", "turn", t.ID, "panic", p, "stack", string(debug.Stack()))

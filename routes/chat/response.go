@@ -1,11 +1,9 @@
 package chat
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"runtime/debug"
-	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -30,20 +28,21 @@ type Conn interface {
 	Closing() bool
 }
 
-// response is an answer that is written while it is made, on the connection itself and on the goroutine that makes it: each frame is
-// one HTTP chunk in one write, the first one behind the header, the last one before the end of the body. The HTTP server goes on with
-// the connection afterwards.
+// response is an answer that is written while it is made, on the connection itself and on the goroutine that makes it: each frame in
+// one write, the first one behind the header. The HTTP server goes on with the connection afterwards.
 type response struct {
-	conn  net.Conn
-	plain bool      // the client knows no chunks
-	ended bool      // the whole body has been written
+	h    *Handler
+	ctx  *fasthttp.RequestCtx
+	turn *pipeline.Turn
+
+	began bool
 	armed time.Time // when the write deadline was set
-	out   []byte    // what is to be written: at first the header
+	err   error     // why there is no more to write
 }
 
 // stream answers with the frames of a turn. An error in place of the first one becomes a status.
 func (h *Handler) stream(ctx *fasthttp.RequestCtx, t *pipeline.Turn, frames pipeline.Frames) (err error) {
-	var r *response
+	r := &response{h: h, ctx: ctx, turn: t}
 	defer func() {
 		if p := recover(); p != nil {
 			h.Log.Error("panic in a response", "turn", t.ID, "panic", p, "stack", string(debug.Stack()))
@@ -53,82 +52,63 @@ func (h *Handler) stream(ctx *fasthttp.RequestCtx, t *pipeline.Turn, frames pipe
 			_ = ctx.Conn().Close()
 		}
 	}()
-	for frame, err := range frames {
-		if err != nil {
-			h.reject(ctx, t, err)
-			return nil
-		}
-		if r == nil {
-			named(ctx, t)
-			r = h.open(ctx)
-		}
-		if err := r.write(frame); err != nil {
-			h.Log.Debug("client gone", "turn", t.ID, "error", err)
-			return pipeline.ErrClientGone
-		}
-	}
-	if r == nil {
-		h.reject(ctx, t, nil)
+	if frames(r.take); !r.began {
+		h.reject(ctx, t, r.err)
 		return nil
 	}
-	return r.close()
+	r.end()
+	return r.err
 }
 
-// open begins an answer of the length that it will have. The server is left with one that the client does not see.
-func (h *Handler) open(ctx *fasthttp.RequestCtx) *response {
-	r := &response{conn: ctx.Conn(), plain: !ctx.Request.Header.IsHTTP11()}
-	c, ours := r.conn.(Conn)
-	header := &ctx.Response.Header
-	if r.plain || !ours || c.Closing() || ctx.Request.ConnectionClose() {
-		header.SetConnectionClose()
+// take writes a frame.
+func (r *response) take(frame []byte, err error) bool {
+	if err != nil {
+		r.err = err
+		return false
 	}
+	if now := time.Now(); now.Sub(r.armed) > writeSlack { // setting a deadline costs more than reading the clock
+		r.armed = now
+		_ = r.ctx.Conn().SetWriteDeadline(now.Add(writeStall))
+	}
+	if !r.began {
+		frame = r.begin(frame)
+	}
+	if _, err := r.ctx.Conn().Write(frame); err != nil {
+		r.h.Log.Debug("client gone", "turn", r.turn.ID, "error", err)
+		r.err = pipeline.ErrClientGone
+		return false
+	}
+	return true
+}
+
+// begin is the header, and frame behind it.
+func (r *response) begin(frame []byte) []byte {
+	r.began = true
+	named(r.ctx, r.turn)
+	header := &r.ctx.Response.Header
 	header.SetContentType(codec.MediaTypeSSE)
 	header.Set("Cache-Control", "no-cache")
 	header.Set("X-Accel-Buffering", "no")
-	if r.plain {
-		header.SetContentLength(-2) // the end of the connection is that of the body
-	} else {
+	c, ours := r.ctx.Conn().(Conn)
+	whole := r.ctx.Request.Header.IsHTTP11()
+	if !whole || !ours || c.Closing() || r.ctx.Request.ConnectionClose() {
+		header.SetConnectionClose()
+	}
+	if whole {
 		header.SetContentLength(-1) // chunks
-	}
-	r.out = append(r.out, header.Header()...)
-	header.SetContentLength(0)
-	return r
-}
-
-// write writes a frame. One that ends the stream of events ends the body as well.
-func (r *response) write(frame []byte) error {
-	if now := time.Now(); now.Sub(r.armed) > writeSlack { // setting a deadline costs more than reading the clock
-		r.armed = now
-		_ = r.conn.SetWriteDeadline(now.Add(writeStall))
-	}
-	if r.plain {
-		r.out = append(r.out, frame...)
 	} else {
-		r.out = append(strconv.AppendUint(r.out, uint64(len(frame)), 16), "\r\n"...)
-		r.out = append(append(r.out, frame...), "\r\n"...)
-		if r.ended = bytes.HasSuffix(frame, []byte(codec.SSEDone)); r.ended {
-			r.out = append(r.out, lastChunk...)
-		}
+		header.SetContentLength(-2) // the end of the connection is that of the body
 	}
-	_, err := r.conn.Write(r.out)
-	if r.out = r.out[:0]; cap(r.out) > keepFrameBytes {
-		r.out = nil
-	}
-	return err
+	b := header.Header()
+	return append(append(make([]byte, 0, len(b)+len(frame)), b...), frame...)
 }
 
-// lastChunk ends a body of chunks.
-const lastChunk = "0\r\n\r\n"
-
-// close ends the body. On a connection that is not a Conn the server's own answer finds no way out.
-func (r *response) close() (err error) {
-	if !r.plain && !r.ended {
-		_, err = r.conn.Write([]byte(lastChunk))
-	}
-	if c, ours := r.conn.(Conn); ours {
+// end leaves the server with an answer that the client does not see: on a connection that is not a Conn it finds no way out.
+func (r *response) end() {
+	r.ctx.Response.Header.SetContentLength(0)
+	if c, ours := r.ctx.Conn().(Conn); ours {
 		c.Mute()
 	} else {
-		_ = r.conn.Close()
+		_ = r.ctx.Conn().Close()
 	}
-	return err
 }

@@ -1,70 +1,82 @@
 package chat
 
 import (
+	"bufio"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
-	"net/http/httputil"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"amplifier-agent/codec"
+	"github.com/valyala/fasthttp"
+
+	"amplifier-agent/pipeline"
 )
 
 // writes is a connection that notes what is written to it at once.
 type writes struct {
 	net.Conn
-	list []string
+	list   []string
+	broken error
+	muted  bool
+	closed bool
 }
 
 func (w *writes) Write(p []byte) (int, error) {
 	w.list = append(w.list, string(p))
-	return len(p), nil
+	return len(p), w.broken
 }
 
 func (*writes) SetWriteDeadline(time.Time) error { return nil }
+func (w *writes) Close() error                   { w.closed = true; return nil }
+func (w *writes) Mute()                          { w.muted = true }
+func (*writes) Closing() bool                    { return false }
 
-func (*writes) Close() error { return nil }
-
-// TestOneWriteAFrame: each frame is one chunk in one write, however long it is, the first one behind the header. The last one brings
-// the end of the body.
-func TestOneWriteAFrame(t *testing.T) {
-	frames := []string{"first", "x", strings.Repeat("y", 100_000), "last " + codec.SSEDone}
-	for name, plain := range map[string]bool{"chunks": false, "no chunks": true} {
-		conn := new(writes)
-		r := &response{conn: conn, plain: plain, out: []byte("header:")}
+// answerOn has frames written to c.
+func answerOn(c net.Conn, frames ...string) error {
+	var req fasthttp.Request
+	var ctx fasthttp.RequestCtx
+	ctx.Init2(c, nil, false)
+	req.CopyTo(&ctx.Request)
+	h := &Handler{Log: slog.New(slog.DiscardHandler)}
+	return h.stream(&ctx, new(pipeline.Turn), func(yield func([]byte, error) bool) {
 		for _, f := range frames {
-			if err := r.write([]byte(f)); err != nil {
-				t.Fatal(err)
-			}
-			if cap(r.out) > keepFrameBytes {
-				t.Errorf("%s: %d bytes are held", name, cap(r.out))
+			if !yield([]byte(f), nil) {
+				return
 			}
 		}
-		if len(conn.list) != len(frames) {
-			t.Fatalf("%s: %d writes", name, len(conn.list))
-		}
-		got := strings.Join(conn.list, "")
-		body, ok := strings.CutPrefix(got, "header:")
-		if !plain {
-			b, err := io.ReadAll(httputil.NewChunkedReader(strings.NewReader(body)))
-			if err != nil || !strings.HasSuffix(body, "\r\n0\r\n\r\n") {
-				t.Errorf("%s: %v, ends in %.40q", name, err, body[len(body)-20:])
-			}
-			body = string(b)
-		}
-		if !ok || body != strings.Join(frames, "") {
-			t.Errorf("%s: got %.100q", name, got)
-		}
+	})
+}
+
+// TestOneWriteAFrame: each frame is written as it is, in one piece, however long it is, the first one behind the header. What the server
+// would answer itself is dropped.
+func TestOneWriteAFrame(t *testing.T) {
+	frames := []string{"5\r\nfirst\r\n", "1\r\nx\r\n", "186a0\r\n" + strings.Repeat("y", 100_000) + "\r\n", "4\r\nlast\r\n0\r\n\r\n"}
+	c := new(writes)
+	if err := answerOn(c, frames...); err != nil || !c.muted || c.closed {
+		t.Fatalf("muted %v, closed %v, %v", c.muted, c.closed, err)
+	}
+	if len(c.list) != len(frames) || !strings.HasSuffix(c.list[0], "\r\n\r\n"+frames[0]) || !slices.Equal(c.list[1:], frames[1:]) {
+		t.Errorf("%d writes, the first is %q", len(c.list), c.list[0])
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(strings.Join(c.list, ""))), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err != nil || len(b) != 100_010 || resp.Close {
+		t.Errorf("%d bytes, close %v, %v", len(b), resp.Close, err)
 	}
 }
 
-// TestEndWithoutMark: a body that does not say that it is through is ended by close.
-func TestEndWithoutMark(t *testing.T) {
-	conn := new(writes)
-	r := &response{conn: conn}
-	if err := errors.Join(r.write([]byte("an error")), r.close()); err != nil || strings.Join(conn.list, "") != "8\r\nan error\r\n0\r\n\r\n" {
-		t.Errorf("%q, %v", conn.list, err)
+// TestWriteFails: a client that cannot be written to has gone, and its connection is of no more use.
+func TestWriteFails(t *testing.T) {
+	c := &writes{broken: errors.New("broken")}
+	if err := answerOn(c, "a", "b"); !errors.Is(err, pipeline.ErrClientGone) || len(c.list) != 1 || !c.closed {
+		t.Errorf("%d writes, closed %v, %v", len(c.list), c.closed, err)
 	}
 }

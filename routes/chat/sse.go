@@ -11,58 +11,74 @@ import (
 // keepFrameBytes is the capacity up to which a buffer of frames is kept for the next stream.
 const keepFrameBytes = 64 << 10
 
-var outs = sync.Pool{New: func() any { return new(codec.SSE) }}
+var encoders = sync.Pool{New: func() any { return new(sse) }}
 
-// pending is the rest of a chunk that is not the last one.
-const pending = `},"finish_reason":null}]}`
+// What stands in a chunk behind its head.
+const (
+	contentKey   = `{"content":"`
+	reasoningKey = `{"reasoning_content":"`
+	pending      = `},"finish_reason":null}]}` // ends each but the last
+	pendingText  = `"` + pending
+)
 
 // SSE encodes a turn as chunks (http-face.md, "SSE chunk sequence"). An error before anything was answered, and before the first
 // Idle, takes the place of the first frame; a later one is reported inline, followed by the terminal chunk, or as an error object
 // that ends the stream.
 func SSE(t *pipeline.Turn, in pipeline.Stream, wire Wire) pipeline.Frames {
-	return func(yield func([]byte, error) bool) {
-		s := sse{reading: reading{turn: t, wire: wire}, yield: yield, out: outs.Get().(*codec.SSE)}
-		defer func() {
-			if s.out.Reset(); s.out.Cap() <= keepFrameBytes {
-				outs.Put(s.out)
-			}
-		}()
-		head := append(appendHead(make([]byte, 0, 256), t, "chat.completion.chunk", wire.Label), `"delta":`...)
-		s.head = head[:len(head):len(head)]
-		s.content = append(s.head, `{"content":"`...)
-		s.reasoning = append(s.head, `{"reasoning_content":"`...)
-		s.run(in, &s)
-		switch {
-		case s.stop, s.done:
-			return
-		case !s.begun:
-			yield(nil, s.err)
-			return
-		}
-		e := s.report()
-		if wire.ErrorEvents {
-			s.out.Data(nil, appendError(nil, e, wire.Mask))
-			s.flush()
-			return
-		}
-		s.scratch = s.appendInline(s.scratch[:0], e, s.said)
-		s.out.Text(s.content, s.scratch, `"`+pending)
-		s.terminal(pipeline.ReasonStop)
-		s.flush()
+	return func(yield func([]byte, error) bool) { // its frame lasts as long as the stream
+		s := newSSE(t, wire, yield)
+		defer s.release()
+		s.run(in, s)
+		s.end()
 	}
 }
 
 type sse struct {
 	reading
 	yield func([]byte, error) bool
-	out   *codec.SSE
+	out   codec.SSE
 
-	head, content, reasoning []byte // beginnings of chunks
-	scratch                  []byte
-	begun                    bool      // the role chunk has been appended: the response is committed
-	said                     bool      // content has been appended
-	wrote                    time.Time // when the last frame was written
-	looked                   time.Time // when the client was last looked at
+	head    []byte // beginning of each chunk
+	scratch []byte
+	begun   bool      // the role chunk has been appended: the response is committed
+	said    bool      // content has been appended
+	wrote   time.Time // when the last frame was written
+	looked  time.Time // when the client was last looked at
+}
+
+func newSSE(t *pipeline.Turn, wire Wire, yield func([]byte, error) bool) *sse {
+	s := encoders.Get().(*sse)
+	s.turn, s.wire, s.yield = t, wire, yield
+	s.head = append(appendHead(s.head, t, "chat.completion.chunk", wire.Label), `"delta":`...)
+	return s
+}
+
+// release gives the encoder back, with its memory.
+func (s *sse) release() {
+	if s.out.Reset(); s.out.Cap() <= keepFrameBytes && cap(s.scratch) <= keepFrameBytes {
+		*s = sse{out: s.out, head: s.head[:0], scratch: s.scratch[:0]}
+		encoders.Put(s)
+	}
+}
+
+// end writes what is still to be written once the stream is over: its error, if it has one.
+func (s *sse) end() {
+	switch {
+	case s.stop, s.done:
+		return
+	case !s.begun:
+		s.yield(nil, s.err)
+		return
+	}
+	e := s.report()
+	if s.wire.ErrorEvents {
+		s.out.Data(appendError(nil, e, s.wire.Mask))
+		s.write(true)
+		return
+	}
+	s.scratch = s.appendInline(s.scratch[:0], e, s.said)
+	s.out.Text(s.head, contentKey, s.scratch, pendingText)
+	s.terminal(pipeline.ReasonStop)
 }
 
 func (s *sse) event(ev *pipeline.Event) bool {
@@ -70,10 +86,10 @@ func (s *sse) event(ev *pipeline.Event) bool {
 	case pipeline.Text:
 		s.begin()
 		s.said = true
-		s.out.Text(s.content, ev.Text, `"`+pending)
+		s.out.Text(s.head, contentKey, ev.Text, pendingText)
 	case pipeline.Reasoning:
 		s.begin()
-		s.out.Text(s.reasoning, ev.Text, `"`+pending)
+		s.out.Text(s.head, reasoningKey, ev.Text, pendingText)
 	case pipeline.ToolCall:
 		s.begin()
 		s.scratch = appendCall(append(s.scratch[:0], `{"tool_calls":[`...), ev, true)
@@ -82,8 +98,7 @@ func (s *sse) event(ev *pipeline.Event) bool {
 	case pipeline.Finish:
 		s.begin()
 		s.done = true
-		s.terminal(ev.Step.Reason)
-		return s.flush()
+		return s.terminal(ev.Step.Reason)
 	case pipeline.Flush:
 		if s.out.Len() == 0 {
 			return s.busy()
@@ -101,10 +116,10 @@ func (s *sse) event(ev *pipeline.Event) bool {
 func (s *sse) begin() {
 	if !s.begun {
 		s.begun = true
-		s.out.Text(s.head, nil, `{"role":"assistant"`+pending)
+		s.out.Text(s.head, `{"role":"assistant"`, nil, pending)
 		if len(s.turn.Notices) > 0 {
 			s.scratch = s.appendNotices(s.scratch[:0])
-			s.out.Text(s.content, s.scratch, `"`+pending)
+			s.out.Text(s.head, contentKey, s.scratch, pendingText)
 		}
 	}
 }
@@ -146,18 +161,24 @@ func (s *sse) look(now time.Time) bool {
 	return true
 }
 
-func (s *sse) terminal(r pipeline.Reason) {
+// terminal writes the last chunk, and the end of the stream.
+func (s *sse) terminal(r pipeline.Reason) bool {
 	s.scratch = append(append(s.scratch[:0], `{},"finish_reason":"`...), r.String()...)
 	s.scratch = appendTail(append(s.scratch, `"}`...), s.turn)
 	s.out.Data(s.head, s.scratch)
 	s.out.Done()
+	return s.write(true)
 }
 
-func (s *sse) flush() bool {
-	if s.out.Len() == 0 {
-		return true
+func (s *sse) flush() bool { return s.out.Len() == 0 || s.write(false) }
+
+// write hands over what has gathered. Nothing comes after the last of it.
+func (s *sse) write(last bool) bool {
+	frame := s.out.Bytes()
+	if s.wire.Chunked {
+		frame = s.out.Chunk(last)
 	}
-	ok := s.yield(s.out.Bytes(), nil)
+	ok := s.yield(frame, nil)
 	s.out.Reset()
 	s.wrote = time.Now()
 	return ok

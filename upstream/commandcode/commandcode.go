@@ -1,6 +1,7 @@
 package commandcode
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -178,29 +179,57 @@ func (p *Provider) Close() {
 
 // Stream implements pipeline.Provider.
 func (p *Provider) Stream(ctx context.Context, r *pipeline.Round) pipeline.Stream {
-	return func(yield func(*pipeline.Event, error) bool) {
-		if e := p.banned.Load(); e != nil {
-			off := *e
-			off.Message = "the " + p.cfg.Surface + " surface is switched off until this program is started again, since the gateway refused it: " + e.Message
-			yield(nil, &off)
+	return func(yield func(*pipeline.Event, error) bool) { // its frame lasts as long as the stream
+		if err := p.off(); err != nil {
+			yield(nil, err)
 			return
 		}
-		q := p.fit(r)
 		if p.chat != nil {
-			p.chat.Stream(ctx, &q)(yield)
+			p.chat.Stream(ctx, p.fit(r))(yield)
 			return
 		}
-		session := sessionID(r.Conversation)
-		call := &upstream.Call{
-			Method:  "POST",
-			Path:    "/alpha/generate",
-			Header:  append(p.header[:len(p.header):len(p.header)], [2]string{"x-session-id", session}),
-			Body:    p.appendRequest(nil, &q, session, time.Now()),
-			Silence: r.Silence,
-			Tries:   r.Tries,
-			Model:   q.Model,
-		}
-		p.t.Stream(ctx, call, p.lines, p.decoder, upstream.NewEmitter(yield), p.refusal)
+		p.t.Stream(ctx, p.call(p.fit(r)), p.lines, p.decoder, upstream.NewEmitter(yield), p.refusal)
+	}
+}
+
+// off returns an error if the gateway has refused the surface for good.
+func (p *Provider) off() error {
+	e := p.banned.Load()
+	if e == nil {
+		return nil
+	}
+	off := *e
+	off.Message = "the " + p.cfg.Surface + " surface is switched off until this program is started again, since the gateway refused it: " + e.Message
+	return &off
+}
+
+// scratch are buffers to write requests in: one that is kept is as long as it must be, as it may be asked for again.
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
+
+// keepScratchBytes is the capacity up to which such a buffer is kept.
+const keepScratchBytes = 1 << 20
+
+func (p *Provider) body(q *pipeline.Round, session string) []byte {
+	b := scratch.Get().(*[]byte)
+	*b = p.appendRequest((*b)[:0], q, session, time.Now())
+	body := bytes.Clone(*b)
+	if cap(*b) <= keepScratchBytes {
+		scratch.Put(b)
+	}
+	return body
+}
+
+// call is what asks for q.
+func (p *Provider) call(q *pipeline.Round) *upstream.Call {
+	session := sessionID(q.Conversation)
+	return &upstream.Call{
+		Method:  "POST",
+		Path:    "/alpha/generate",
+		Header:  append(p.header[:len(p.header):len(p.header)], [2]string{"x-session-id", session}),
+		Body:    p.body(q, session),
+		Silence: q.Silence,
+		Tries:   q.Tries,
+		Model:   q.Model,
 	}
 }
 

@@ -15,8 +15,9 @@ var efforts = []string{"low", "medium", "high", "xhigh", "max"}
 
 // fit is a round as the gateway takes it, on either surface: the model by its id, with what that model is known to take. It shares
 // with r what it does not change.
-func (p *Provider) fit(r *pipeline.Round) pipeline.Round {
-	q := *r
+func (p *Provider) fit(r *pipeline.Round) *pipeline.Round {
+	fitting := *r
+	q := &fitting
 	q.Model = p.resolved(r.Model)
 	k, known := catalogue()[q.Model]
 	q.Sampling.MaxTokens = p.maxTokens(r.Sampling.MaxTokens, k.output)

@@ -4,14 +4,16 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"net"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"amplifier-agent/bench/metric"
 	"amplifier-agent/pipeline"
 	"amplifier-agent/pipeline/engine"
 	"amplifier-agent/routes"
@@ -22,10 +24,15 @@ import (
 	"amplifier-agent/upstream/simulator"
 )
 
-const model = "deepseek/deepseek-v4-pro"
+const (
+	model    = "deepseek/deepseek-v4-pro"
+	chatPath = "/v1/chat/completions"
+	// directPath is where the simulator takes the same request itself.
+	directPath = "/provider/v1/chat/completions"
+)
 
-// gateway starts the simulator and the server in front of it, and returns the server's address.
-func gateway(b *testing.B, answer *simulator.Answer) string {
+// gateway starts the simulator and the server in front of it, and returns the addresses of both.
+func gateway(b *testing.B, answer *simulator.Answer) (server, direct string) {
 	b.Helper()
 	sim, err := simulator.Start(simulator.Options{})
 	if err != nil {
@@ -52,14 +59,14 @@ func gateway(b *testing.B, answer *simulator.Answer) string {
 		Log:       wire.Log,
 		Base:      srv.Base(),
 	}
-	srv.Handle(routes.Route{Method: fasthttp.MethodPost, Path: "/v1/chat/completions", Handle: face.Serve})
+	srv.Handle(routes.Route{Method: fasthttp.MethodPost, Path: chatPath, Handle: face.Serve})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
 	go func() { _ = srv.Serve(ln) }()
 	b.Cleanup(func() { _ = srv.Shutdown(time.Second) })
-	return ln.Addr().String()
+	return ln.Addr().String(), strings.TrimPrefix(sim.URL(), "http://")
 }
 
 // client is a keep-alive connection that does as little as possible, so that it weighs little in what is measured.
@@ -69,7 +76,7 @@ type client struct {
 	req  []byte
 }
 
-func dial(b *testing.B, addr string, stream bool) *client {
+func dial(b *testing.B, addr, path string, stream bool) *client {
 	b.Helper()
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -77,25 +84,31 @@ func dial(b *testing.B, addr string, stream bool) *client {
 	}
 	b.Cleanup(func() { c.Close() })
 	body := fmt.Sprintf(`{"model":%q,"stream":%v,"messages":[{"role":"user","content":"x"}]}`, model, stream)
-	req := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer k\r\nContent-Length: %d\r\n\r\n%s", addr, len(body), body)
+	req := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer k\r\nContent-Length: %d\r\n\r\n%s", path, addr, len(body), body)
 	return &client{c, bufio.NewReaderSize(c, 64<<10), []byte(req)}
 }
 
-// ask sends the request and reads the answer to its end. first is when its first byte came.
-func (c *client) ask() (first time.Duration, err error) {
+// reply is what a client saw of an answer.
+type reply struct {
+	first  time.Duration // until its first byte
+	chunks int           // each of which was one write; 1 of an answer in one piece
+}
+
+// ask sends the request and reads the answer to its end.
+func (c *client) ask() (r reply, err error) {
 	start := time.Now()
 	if _, err := c.conn.Write(c.req); err != nil {
-		return 0, err
+		return r, err
 	}
 	if _, err := c.br.Peek(1); err != nil {
-		return 0, err
+		return r, err
 	}
-	first = time.Since(start)
+	r.first = time.Since(start)
 	length := 0
 	for {
 		line, err := c.br.ReadSlice('\n')
 		if err != nil {
-			return 0, err
+			return r, err
 		}
 		if n, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
 			_, _ = fmt.Sscan(string(n), &length)
@@ -105,24 +118,26 @@ func (c *client) ask() (first time.Duration, err error) {
 		}
 	}
 	if length > 0 {
+		r.chunks = 1
 		_, err = c.br.Discard(length)
-		return first, err
+		return r, err
 	}
 	for {
-		var size int
 		line, err := c.br.ReadSlice('\n')
 		if err != nil {
-			return 0, err
+			return r, err
 		}
-		if _, err := fmt.Sscanf(string(line), "%x", &size); err != nil {
-			return 0, fmt.Errorf("chunk size %q: %w", line, err)
+		size, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 31)
+		if err != nil {
+			return r, fmt.Errorf("chunk size: %w", err)
 		}
-		if _, err := c.br.Discard(size + 2); err != nil {
-			return 0, err
+		if _, err := c.br.Discard(int(size) + 2); err != nil {
+			return r, err
 		}
 		if size == 0 {
-			return first, nil
+			return r, nil
 		}
+		r.chunks++
 	}
 }
 
@@ -133,45 +148,58 @@ func BenchmarkLoopback(b *testing.B) {
 	for _, streams := range []int{1, 64, 1000} {
 		for _, stream := range []bool{true, false} {
 			b.Run(fmt.Sprintf("streams=%d/stream=%v", streams, stream), func(b *testing.B) {
-				addr := gateway(b, answer)
+				addr, _ := gateway(b, answer)
 				clients := make([]*client, streams)
 				for i := range clients {
-					clients[i] = dial(b, addr, stream)
+					clients[i] = dial(b, addr, chatPath, stream)
 				}
 				b.SetBytes(int64(streams * len(answer.Body)))
 				b.ReportAllocs()
 				var firsts time.Duration
+				chunks := 0
 				var mu sync.Mutex
 				for b.Loop() {
 					var wg sync.WaitGroup
 					for _, c := range clients {
 						wg.Go(func() {
-							first, err := c.ask()
-							if err != nil && err != io.EOF {
+							r, err := c.ask()
+							if err != nil {
 								b.Error(err)
 							}
 							mu.Lock()
-							firsts += first
+							firsts, chunks = firsts+r.first, chunks+r.chunks
 							mu.Unlock()
 						})
 					}
 					wg.Wait()
 				}
-				report(b, streams*deltas)
-				b.ReportMetric(float64(firsts.Microseconds())/float64(b.N)/float64(streams), "us-to-first-byte")
+				metric.Events(b, streams*deltas)
+				metric.Writes(b, chunks, b.N*streams*deltas)
+				metric.FirstChunk(b, firsts, b.N*streams)
 			})
 		}
 	}
 }
 
-// BenchmarkRequest is what one small turn costs, whatever its length: the request's way in and the ends of the answer.
+// BenchmarkRequest is what one small turn costs, whatever its length, and how long its client waits for the first chunk: through the
+// server and, to subtract, from the simulator itself.
 func BenchmarkRequest(b *testing.B) {
-	addr := gateway(b, &simulator.Answer{Body: body(1), WriteSize: simulator.Coalesce})
-	c := dial(b, addr, true)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := c.ask(); err != nil {
-			b.Fatal(err)
-		}
+	answer := &simulator.Answer{Body: body(1), WriteSize: simulator.Coalesce}
+	server, direct := gateway(b, answer)
+	for _, row := range []struct{ name, addr, path string }{{"server", server, chatPath}, {"direct", direct, directPath}} {
+		b.Run(row.name, func(b *testing.B) {
+			c := dial(b, row.addr, row.path, true)
+			b.SetBytes(int64(len(answer.Body)))
+			b.ReportAllocs()
+			var sum time.Duration
+			for b.Loop() {
+				r, err := c.ask()
+				if err != nil {
+					b.Fatal(err)
+				}
+				sum += r.first
+			}
+			metric.FirstChunk(b, sum, b.N)
+		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"amplifier-agent/bench/metric"
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
 	"amplifier-agent/pipeline/engine"
@@ -67,24 +68,31 @@ func (r *memoryReader) Read(p []byte) (int, error) {
 
 var wire = chat.Wire{Label: "amplifier", Alive: func() bool { return true }, Log: slog.New(slog.DiscardHandler)}
 
-// translate runs the whole pipeline and returns the number of frames and their bytes.
-func translate(src []byte, size int) (frames, n int) {
+// encoder is a way to answer: chat.SSE or chat.JSON.
+type encoder func(*pipeline.Turn, pipeline.Stream, chat.Wire) pipeline.Frames
+
+// translate runs the whole pipeline and hands each frame to write. It returns how many there were.
+func translate(src []byte, size int, encode encoder, write func(frame []byte)) (frames int) {
 	t := &pipeline.Turn{ID: "0123456789abcdef01234567", Received: time.Unix(1_700_000_000, 0), Provider: memory{src, size}}
 	runner := &engine.Runner{Round: []pipeline.Stage{stages.EventMap(wire.Log), stages.UsageFold(wire.Log)}}
 	events := pipeline.Chain([]pipeline.Stage{stages.ToolMount()}, t, runner.Run(context.Background(), t))
-	for frame, err := range chat.SSE(t, events, wire) {
+	for frame, err := range encode(t, events, wire) {
 		if err != nil {
 			panic(err)
 		}
 		frames++
-		n += len(frame)
+		write(frame)
 	}
-	return frames, n
+	return frames
 }
 
-// report adds what a reader wants to know: per delta, not per body.
-func report(b *testing.B, deltas int) {
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(deltas), "ns/delta")
+// drop is a write that goes nowhere.
+func drop([]byte) {}
+
+// all is src translated, in one piece.
+func all(src []byte, encode encoder) (out []byte) {
+	translate(src, len(src), encode, func(frame []byte) { out = append(out, frame...) })
+	return out
 }
 
 // BenchmarkTranslate is bytes in to frames out: framing, scan, event map, usage fold, tool mount, encoding.
@@ -96,12 +104,23 @@ func BenchmarkTranslate(b *testing.B) {
 			b.ReportAllocs()
 			frames := 0
 			for b.Loop() {
-				frames, _ = translate(src, size)
+				frames = translate(src, size, chat.SSE, drop)
 			}
-			report(b, deltasPerBody)
-			b.ReportMetric(float64(frames), "writes/op")
+			metric.Events(b, deltasPerBody)
+			metric.Writes(b, frames, deltasPerBody)
 		})
 	}
+}
+
+// BenchmarkTranslateWhole is the same for a client that does not stream: bytes in to one body out.
+func BenchmarkTranslateWhole(b *testing.B) {
+	src := body(deltasPerBody)
+	b.SetBytes(int64(len(src)))
+	b.ReportAllocs()
+	for b.Loop() {
+		translate(src, 4<<10, chat.JSON, drop)
+	}
+	metric.Events(b, deltasPerBody)
 }
 
 // BenchmarkTranslateByStructs does the same work the usual way, to compare: a line scanner, encoding/json into a struct, and
@@ -113,7 +132,7 @@ func BenchmarkTranslateByStructs(b *testing.B) {
 	for b.Loop() {
 		byStructs(io.Discard, src)
 	}
-	report(b, deltasPerBody)
+	metric.Events(b, deltasPerBody)
 }
 
 type event struct {
@@ -154,20 +173,21 @@ func byStructs(w io.Writer, src []byte) {
 // BenchmarkCopy is the floor: the same output bytes, copied.
 func BenchmarkCopy(b *testing.B) {
 	src := body(deltasPerBody)
-	_, n := translate(src, 4<<10)
+	n := len(all(src, chat.SSE))
 	from, to := make([]byte, n), make([]byte, n)
 	b.SetBytes(int64(len(src)))
+	b.ReportAllocs()
 	for b.Loop() {
 		copy(to, from)
 	}
-	report(b, deltasPerBody)
+	metric.Events(b, deltasPerBody)
 }
 
 // TestTranslateAllocates guards the claim of the README by what does not depend on the machine: a body of 1,000 deltas costs what a
 // stream costs, and the usual way costs some for each delta.
 func TestTranslateAllocates(t *testing.T) {
 	src := body(deltasPerBody)
-	ours := testing.AllocsPerRun(20, func() { translate(src, 4<<10) })
+	ours := testing.AllocsPerRun(20, func() { translate(src, 4<<10, chat.SSE, drop) })
 	usual := testing.AllocsPerRun(20, func() { byStructs(io.Discard, src) })
 	if ours > 100 || usual < 10*deltasPerBody {
 		t.Errorf("translation allocates %.0f times, the usual way %.0f times", ours, usual)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"amplifier-agent/bench/metric"
 	"amplifier-agent/codec"
 
 	gojson "github.com/goccy/go-json"
@@ -14,6 +15,7 @@ import (
 
 // Beside each of ours stands what it replaces, so that one run tells what it gains.
 
+// bench measures f, which works on so many bytes.
 func bench(b *testing.B, bytes int, f func()) {
 	b.SetBytes(int64(bytes))
 	b.ReportAllocs()
@@ -22,8 +24,15 @@ func bench(b *testing.B, bytes int, f func()) {
 	}
 }
 
+// perEvent is bench where an operation is one event.
+func perEvent(b *testing.B, bytes int, f func()) {
+	bench(b, bytes, f)
+	metric.Events(b, 1)
+}
+
 func BenchmarkFraming(b *testing.B) {
-	body := []byte(strings.Repeat(textDelta+"\n", 1000))
+	const lines = 1000
+	body := []byte(strings.Repeat(textDelta+"\n", lines))
 	var src bytes.Reader
 	b.Run("LineReader", func(b *testing.B) {
 		var r codec.LineReader
@@ -38,6 +47,7 @@ func BenchmarkFraming(b *testing.B) {
 				}
 			}
 		})
+		metric.Events(b, lines)
 	})
 	b.Run("IndexByte", func(b *testing.B) { // no reading, no rules: the floor
 		bench(b, len(body), func() {
@@ -45,6 +55,7 @@ func BenchmarkFraming(b *testing.B) {
 				rest = rest[bytes.IndexByte(rest, '\n')+1:]
 			}
 		})
+		metric.Events(b, lines)
 	})
 }
 
@@ -66,14 +77,14 @@ func BenchmarkTextDelta(b *testing.B) {
 		b.Run(row.name+"/Scanner", func(b *testing.B) {
 			var s codec.Scanner
 			var e event
-			bench(b, len(line), func() {
+			perEvent(b, len(line), func() {
 				if e.read(&s, line) != nil {
 					b.Fatal("not read")
 				}
 			})
 		})
 		b.Run(row.name+"/go-json", func(b *testing.B) {
-			bench(b, len(line), func() {
+			perEvent(b, len(line), func() {
 				var d delta
 				if gojson.Unmarshal(line, &d) != nil {
 					b.Fatal("not read")
@@ -81,7 +92,7 @@ func BenchmarkTextDelta(b *testing.B) {
 			})
 		})
 		b.Run(row.name+"/encoding-json", func(b *testing.B) {
-			bench(b, len(line), func() {
+			perEvent(b, len(line), func() {
 				var d delta
 				if json.Unmarshal(line, &d) != nil {
 					b.Fatal("not read")
@@ -95,7 +106,7 @@ func BenchmarkFinishStep(b *testing.B) {
 	line := []byte(finishStep)
 	var s codec.Scanner
 	var e event
-	bench(b, len(line), func() {
+	perEvent(b, len(line), func() {
 		if e.read(&s, line) != nil {
 			b.Fatal("not read")
 		}
@@ -157,7 +168,7 @@ func BenchmarkSSEText(b *testing.B) {
 	n := len(head) + len(text) + len(tail) + len("data: \n\n")
 	b.Run("Text", func(b *testing.B) {
 		var s codec.SSE
-		bench(b, n, func() {
+		perEvent(b, n, func() {
 			s.Reset()
 			s.Text(head, "", text, tail)
 		})
@@ -165,7 +176,7 @@ func BenchmarkSSEText(b *testing.B) {
 	b.Run("unescape and escape", func(b *testing.B) {
 		var s codec.SSE
 		var plain, body []byte
-		bench(b, n, func() {
+		perEvent(b, n, func() {
 			s.Reset()
 			plain = text.AppendTo(plain[:0])
 			body = codec.AppendText(body[:0], plain)

@@ -149,3 +149,15 @@ func ExamplePrice() {
 	// false
 	// 0.042165598
 }
+
+// BenchmarkPrice is what a round with two model calls does: it reads two prices, sums them and spells the sum.
+func BenchmarkPrice(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		p, _ := pipeline.ParsePrice("0.000065598")
+		q, _ := pipeline.ParsePrice("0.0421")
+		if p.Add(q).String() == "" {
+			b.Fatal("no sum")
+		}
+	}
+}

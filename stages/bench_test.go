@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"amplifier-agent/bench/metric"
 	"amplifier-agent/pipeline"
 	"amplifier-agent/stages"
 )
@@ -158,6 +159,7 @@ func BenchmarkEvent(b *testing.B) {
 				}
 				for range pipeline.Chain(c.list, &pipeline.Turn{}, src) {
 				}
+				metric.Events(b, 1)
 			})
 		}
 	}

@@ -32,6 +32,7 @@ type options struct {
 	server   string
 	svg      string
 	quick    bool
+	guarding bool
 }
 
 func run(args []string, stdout, stderr io.Writer) error {
@@ -49,6 +50,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	f.StringVar(&o.server, "server", "", "binary of the server; it is built if none is named")
 	f.StringVar(&o.svg, "svg", "", "file to draw the result in")
 	f.BoolVar(&o.quick, "quick", false, "shorter runs")
+	f.BoolVar(&o.guarding, "guard", false, "instead, fail if a figure is beyond its limit (guard.go)")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -57,7 +59,18 @@ func run(args []string, stdout, stderr io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	rows, err := o.measure(ctx, stderr)
+	if o.guarding {
+		return o.guard(ctx, stdout, stderr)
+	}
+	list := workloads(o.quick)
+	if o.only != "" {
+		wanted := strings.Split(o.only, ",")
+		list = slices.DeleteFunc(list, func(w workload) bool { return !slices.Contains(wanted, w.name) })
+	}
+	if len(list) == 0 {
+		return fmt.Errorf("no workload is called %s", o.only)
+	}
+	rows, err := o.measure(ctx, list, stderr)
 	printTable(stdout, rows)
 	if err == nil && o.svg != "" {
 		err = os.WriteFile(o.svg, plot(rows), 0o644)
@@ -66,20 +79,13 @@ func run(args []string, stdout, stderr io.Writer) error {
 }
 
 // measure runs each workload on each subject, workload by workload, so that what is compared lies close together.
-func (o *options) measure(ctx context.Context, progress io.Writer) (rows []row, err error) {
+// It has options of its own, as the server that it builds is gone afterwards.
+func (o options) measure(ctx context.Context, list []workload, progress io.Writer) (rows []row, err error) {
 	dir, err := os.MkdirTemp("", "load-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	list := workloads(o.quick)
-	if o.only != "" {
-		wanted := strings.Split(o.only, ",")
-		list = slices.DeleteFunc(list, func(w workload) bool { return !slices.Contains(wanted, w.name) })
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("no workload is called %s", o.only)
-	}
 	if o.server == "" && strings.Contains(o.subjects, "server") {
 		o.server = filepath.Join(dir, "server")
 		if out, err := exec.CommandContext(ctx, "go", "build", "-o", o.server, "amplifier-agent/cmd/amplifier-agent").CombinedOutput(); err != nil {

@@ -144,7 +144,7 @@ func newServer(p *parts) *routes.Server {
 	s := routes.New(rc)
 	face := &chat.Handler{
 		Stages:      append(outer, p.turn(s.Ready, books)...),
-		Runner:      &engine.Runner{Round: []pipeline.Stage{stages.EventMap(log), stages.UsageFold(log)}, ForwardSampling: host.Sampling == config.SamplingForward, Failover: &engine.Failover{Log: log}},
+		Runner:      &engine.Runner{Round: p.round(), ForwardSampling: host.Sampling == config.SamplingForward, Failover: &engine.Failover{Log: log}},
 		Label:       o.modelID,
 		System:      host.System.Prompt,
 		MaxBody:     host.Limits.BodyBytes,
@@ -192,6 +192,11 @@ func (p *parts) turn(ready func() error, books []stages.Accounts) []pipeline.Sta
 		stages.Skill(p.skills, p.log),
 		stages.ToolMount(),
 	)
+}
+
+// round are the stages of each answer of a model.
+func (p *parts) round() []pipeline.Stage {
+	return []pipeline.Stage{stages.EventMap(p.log), stages.UsageFold(p.log)}
 }
 
 // fallbacks finds the models that the host config names. One that is not served is passed over: its provider may be down.

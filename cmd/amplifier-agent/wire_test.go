@@ -9,7 +9,7 @@ import (
 )
 
 // assembled is a server as the program puts it together, in front of the simulator. It listens nowhere.
-func assembled(t *testing.T) *parts {
+func assembled(t testing.TB) *parts {
 	t.Helper()
 	dir := t.TempDir()
 	p, err := assemble(t.Context(), serveOptions{bind: defaultBind, key: "k", modelID: "m", workspace: "w", demo: true, home: dir, cwd: dir},

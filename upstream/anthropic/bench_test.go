@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"amplifier-agent/bench/metric"
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
 	"amplifier-agent/upstream"
@@ -26,6 +27,7 @@ func BenchmarkDecoderLine(b *testing.B) {
 			for b.Loop() {
 				d.Line(line, out)
 			}
+			metric.Events(b, 1)
 		})
 	}
 }
@@ -41,4 +43,5 @@ func BenchmarkDrive200(b *testing.B) {
 			b.Fatal(done, err)
 		}
 	}
+	metric.Events(b, 200)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"amplifier-agent/bench/metric"
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
 	"amplifier-agent/upstream"
@@ -25,6 +26,7 @@ func BenchmarkDecoderLine(b *testing.B) {
 			for b.Loop() {
 				d.Line(line, out)
 			}
+			metric.Events(b, 1)
 		})
 	}
 }
@@ -44,4 +46,5 @@ func BenchmarkDrive200(b *testing.B) {
 			b.Fatal(done, err)
 		}
 	}
+	metric.Events(b, 200)
 }

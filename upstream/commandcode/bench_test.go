@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"amplifier-agent/bench/metric"
 	"amplifier-agent/codec"
 	"amplifier-agent/pipeline"
 	"amplifier-agent/upstream"
@@ -43,6 +44,7 @@ func BenchmarkDecoderLine(b *testing.B) {
 			for b.Loop() {
 				d.Line(line, out)
 			}
+			metric.Events(b, 1)
 		})
 	}
 }
@@ -58,6 +60,7 @@ func BenchmarkDrive200(b *testing.B) {
 			b.Fatal(done, err)
 		}
 	}
+	metric.Events(b, 200)
 }
 
 // BenchmarkExchange200 is a whole exchange over loopback; the simulator's share is in it.
@@ -85,4 +88,5 @@ func BenchmarkExchange200(b *testing.B) {
 			b.Fatal(deltas)
 		}
 	}
+	metric.Events(b, 200)
 }

@@ -178,6 +178,7 @@ func BenchmarkGenerate(b *testing.B) {
 	defer tr.CloseIdleConnections()
 	g := &gateway{Server: s, t: b, client: &http.Client{Transport: tr}}
 	payload := body(user("What is this?"))
+	b.ReportAllocs()
 	for b.Loop() {
 		resp, err := g.client.Do(g.request(b.Context(), payload))
 		if err != nil {

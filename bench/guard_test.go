@@ -57,7 +57,7 @@ func BenchmarkGuardDelta(b *testing.B) {
 	head := []byte(strings.TrimPrefix(string(floorHead), "data: ") + `"`) // the rest is the encoder's
 	tail := `"` + strings.TrimSpace(string(floorTail))
 	emit := upstream.NewEmitter(func(ev *pipeline.Event, _ error) bool {
-		out.Text(head, ev.Text, tail)
+		out.Text(head, "", ev.Text, tail)
 		return true
 	})
 	d := commandcode.NewDecoder(nil)

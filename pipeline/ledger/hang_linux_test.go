@@ -41,7 +41,7 @@ func TestDiskHangs(t *testing.T) {
 		t.Error("rows that were not written are not told of")
 	}
 	for len(l.rows) < cap(l.rows) {
-		l.rows <- entry{row: []byte("\nx\n"), done: make(chan struct{})}
+		l.rows <- &entry{row: []byte("\nx\n"), done: make(chan struct{}, 1)}
 	}
 	l.Record(&pipeline.Turn{ID: "t"}, done)
 	if l.lost.Load() == 0 {

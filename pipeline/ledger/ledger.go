@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -33,6 +34,7 @@ const (
 	maxBatch   = 64                     // rows that are written in one piece
 	patience   = 250 * time.Millisecond // of a turn with a disk that hangs
 	closing    = time.Second            // for what waits when the ledger is closed
+	lookEvery  = 100 * time.Millisecond // whether the file is still where it belongs
 )
 
 // Ledger appends rows to one file. It is safe for concurrent use, and several processes may append to one file. A goroutine of its
@@ -41,9 +43,10 @@ type Ledger struct {
 	path string
 	log  *slog.Logger
 	max  int64
+	look time.Duration // lookEvery
 	now  func() time.Time
 
-	rows chan entry
+	rows chan *entry
 	quit chan struct{} // closed by Close
 	gone chan struct{} // closed when the writer has ended
 	once sync.Once
@@ -52,7 +55,8 @@ type Ledger struct {
 	// Of the goroutine that writes:
 	file   *os.File    // nil if it could not be opened
 	info   fs.FileInfo // of file
-	end    int64       // of file, behind the row that was written last: nothing is torn there
+	looked time.Time   // when file was found at path
+	end    int64       // of file, behind the row that was written last: nothing is torn there; 0 if that is not known
 	tail   []byte      // room for the end of file
 	warned time.Time
 	result error // of closing the file
@@ -61,13 +65,18 @@ type Ledger struct {
 // entry is a row behind a line feed, and who waits for it.
 type entry struct {
 	row  []byte
-	done chan struct{}
+	done chan struct{} // gets a token
+	late *time.Timer
 }
+
+var entries = sync.Pool{New: func() any {
+	return &entry{row: make([]byte, 0, usualRow), done: make(chan struct{}, 1), late: time.NewTimer(patience)}
+}}
 
 // Open opens the ledger at path, and makes it with mode 0600 in a folder with mode 0700 if there is none.
 func Open(path string, log *slog.Logger) (*Ledger, error) {
-	l := &Ledger{path: path, log: log, max: maxFileBytes, now: time.Now,
-		rows: make(chan entry, maxWaiting), quit: make(chan struct{}), gone: make(chan struct{})}
+	l := &Ledger{path: path, log: log, max: maxFileBytes, look: lookEvery, now: time.Now,
+		rows: make(chan *entry, maxWaiting), quit: make(chan struct{}), gone: make(chan struct{})}
 	if err := l.reopen(); err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
@@ -79,25 +88,27 @@ func Open(path string, log *slog.Logger) (*Ledger, error) {
 // when it was received. When it returns the row has been written, unless the disk is slow. It fails no turn: a row that cannot be
 // written is lost and logged, at most once a minute.
 func (l *Ledger) Record(t *pipeline.Turn, o pipeline.Outcome) {
-	e := entry{row: appendRow(append(make([]byte, 0, usualRow), '\n'), t, o), done: make(chan struct{})}
 	select {
 	case <-l.gone:
 		l.lost.Add(1)
 		return
 	default:
 	}
+	e := entries.Get().(*entry)
+	e.row = appendRow(append(e.row[:0], '\n'), t, o)
+	e.late.Reset(patience)
 	select {
 	case l.rows <- e:
 	default: // the disk hangs, and has for a while
 		l.lost.Add(1)
 		return
 	}
-	late := time.NewTimer(patience)
-	defer late.Stop()
 	select {
 	case <-e.done:
+		e.late.Stop()
+		entries.Put(e)
 	case <-l.gone:
-	case <-late.C:
+	case <-e.late.C: // the writer may still come to it
 	}
 }
 
@@ -118,7 +129,7 @@ func (l *Ledger) Close() error {
 // write is the goroutine that owns the file. Rows that have gathered meanwhile are written in one piece.
 func (l *Ledger) write() {
 	defer close(l.gone)
-	var batch []entry
+	var batch []*entry
 	for {
 		select {
 		case e := <-l.rows:
@@ -135,7 +146,7 @@ func (l *Ledger) write() {
 }
 
 // gather takes what waits.
-func (l *Ledger) gather(batch []entry) []entry {
+func (l *Ledger) gather(batch []*entry) []*entry {
 	for len(batch) < maxBatch {
 		select {
 		case e := <-l.rows:
@@ -147,18 +158,18 @@ func (l *Ledger) gather(batch []entry) []entry {
 	return batch
 }
 
-func (l *Ledger) put(batch []entry) {
-	rows := batch[0].row
+func (l *Ledger) put(batch []*entry) {
+	rows, first := batch[0].row, len(batch[0].row)
 	for _, e := range batch[1:] {
 		rows = append(rows, e.row[1:]...) // the row before it ends in a line feed
 	}
-	if err := l.append(rows, len(batch[0].row)); err != nil {
+	if err := l.append(rows, first); err != nil {
 		l.lost.Add(int64(len(batch)))
 		l.warn("rows of the ledger are lost: check its folder and its disk", err)
 	}
-	for i := range batch {
-		close(batch[i].done)
-		batch[i] = entry{}
+	for i, e := range batch {
+		e.done <- struct{}{}
+		batch[i] = nil
 	}
 }
 
@@ -196,13 +207,13 @@ func (l *Ledger) append(row []byte, first int) error {
 	if _, err = l.file.Write(plain); err != nil {
 		return err
 	}
-	info, err := l.file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+	end, err := l.size()
+	if err != nil || !l.info.Mode().IsRegular() {
 		return nil
 	}
-	if info.Size() == size+int64(len(plain)) { // nobody else has written since the look
-		l.end = info.Size()
-	} else if l.glued(row[1:], info.Size()) { // the others stand behind a line feed
+	if end == size+int64(len(plain)) { // nobody else has written meanwhile
+		l.end = end
+	} else if l.glued(row[1:], end) { // the others stand behind a line feed
 		_, err = l.file.Write(row[:first])
 	}
 	return err
@@ -222,8 +233,13 @@ func (l *Ledger) glued(row []byte, size int64) bool {
 
 // current makes sure that l.file is the file at l.path, which others may have rotated or removed, and returns its size.
 func (l *Ledger) current() (size int64, err error) {
+	now := time.Now()
+	if l.file != nil && now.Sub(l.looked) < l.look {
+		return l.size()
+	}
 	info, err := os.Stat(l.path)
 	if l.file != nil && err == nil && os.SameFile(info, l.info) {
+		l.looked = now
 		return info.Size(), nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -233,6 +249,14 @@ func (l *Ledger) current() (size int64, err error) {
 		return 0, err
 	}
 	return l.info.Size(), nil
+}
+
+// size is that of the open file, 0 if it is no regular one.
+func (l *Ledger) size() (int64, error) {
+	if !l.info.Mode().IsRegular() {
+		return 0, nil
+	}
+	return l.file.Seek(0, io.SeekEnd)
 }
 
 func (l *Ledger) reopen() error {
@@ -252,7 +276,7 @@ func (l *Ledger) reopen() error {
 		_ = f.Close()
 		return err
 	}
-	l.file, l.info, l.end = f, info, 0
+	l.file, l.info, l.looked, l.end = f, info, time.Now(), 0
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/valyala/fasthttp"
 
@@ -62,13 +63,14 @@ func (g Guard) Check() error {
 
 // guard is a Guard made ready.
 type guard struct {
-	hosts   map[string]bool // nil: any
+	hosts   map[string]bool        // nil: any
+	last    atomic.Pointer[string] // Host field that was known
 	origins []string
 	any     bool
 }
 
-func newGuard(g Guard) guard {
-	var c guard
+func newGuard(g Guard) *guard {
+	c := new(guard)
 	bound, ok := hostName(bracketed(g.Bind))
 	if loopback(bound) || len(g.Hosts) > 0 {
 		c.hosts = map[string]bool{}
@@ -125,8 +127,15 @@ func (g *guard) knows(host []byte) bool {
 	if g.hosts == nil {
 		return true
 	}
-	name, ok := hostName(string(host))
-	return ok && (loopback(name) || g.hosts[name])
+	if last := g.last.Load(); last != nil && string(host) == *last {
+		return true
+	}
+	field := string(host)
+	name, ok := hostName(field)
+	if ok = ok && (loopback(name) || g.hosts[name]); ok {
+		g.last.Store(&field)
+	}
+	return ok
 }
 
 func (g *guard) allows(origin string) bool {

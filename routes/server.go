@@ -42,7 +42,7 @@ type Route struct {
 // Config configures a Server.
 type Config struct {
 	Routes    []Route
-	Auth      pipeline.Stage // decides on every route that is not open, and on what is no route; the zero Stage admits all
+	Auth      pipeline.Stage // decides, by Authorization alone, on every route that is not open, and on what is no route; the zero Stage admits all
 	Guard     Guard
 	MaxBody   int // bytes; 0 means DefaultMaxBody
 	MaxConns  int // open connections; 0 means no limit
@@ -56,7 +56,7 @@ type Config struct {
 // Server serves routes.
 type Server struct {
 	cfg      Config
-	guard    guard
+	guard    *guard
 	http     fasthttp.Server
 	draining atomic.Bool
 	base     context.Context
@@ -215,6 +215,9 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) (status int) {
 	return fasthttp.StatusContinue
 }
 
+// askers are turns that hold nothing but an Authorization: they stand for a request while it is not known whether it may become one.
+var askers = sync.Pool{New: func() any { return new(pipeline.Turn) }}
+
 // admit finds who answers a request, by its header alone: nothing of the body has been kept.
 func (s *Server) admit(ctx *fasthttp.RequestCtx) (fasthttp.RequestHandler, error) {
 	if err := s.guard.admit(ctx); err != nil {
@@ -229,7 +232,15 @@ func (s *Server) admit(ctx *fasthttp.RequestCtx) (fasthttp.RequestHandler, error
 	}
 	route, allowed := s.match(ctx)
 	if auth := s.cfg.Auth.Request; auth != nil && (route == nil || !route.Open) {
-		if err := auth(ctx, &pipeline.Turn{Header: chat.HeaderOf(ctx)}); err != nil {
+		t := askers.Get().(*pipeline.Turn)
+		t.Header.Authorization = t.Header.Authorization[:0]
+		for _, v := range ctx.Request.Header.PeekAll(fasthttp.HeaderAuthorization) {
+			t.Header.Authorization = append(t.Header.Authorization, string(v))
+		}
+		err := auth(ctx, t)
+		clear(t.Header.Authorization)
+		askers.Put(t)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -54,6 +54,7 @@ type conn struct {
 	stream net.Conn      // what carries HTTP: the conn itself, or TLS on top of it, twice behind a proxy that speaks it
 	br     *bufio.Reader // reads stream, from before the header of an answer until what came with it is read; else nil
 	reused bool
+	probe  probe
 	parked time.Time // since when it has been idle
 }
 

@@ -25,7 +25,7 @@ type pool struct {
 func (p *pool) get() *conn {
 	for {
 		c := p.pop()
-		if c == nil || quiet(c.Conn) {
+		if c == nil || c.quiet() {
 			return c
 		}
 		_ = c.Conn.Close()

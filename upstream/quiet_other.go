@@ -2,7 +2,7 @@
 
 package upstream
 
-import "net"
+type probe struct{}
 
 // quiet cannot look at the socket here: what is wrong with c shows once it is used.
-func quiet(net.Conn) bool { return true }
+func (*conn) quiet() bool { return true }

@@ -2,26 +2,33 @@
 
 package upstream
 
-import (
-	"net"
-	"syscall"
-)
+import "syscall"
+
+// probe looks at a socket. It is made once for a connection, as it is used before each exchange but the first.
+type probe struct {
+	raw   syscall.RawConn
+	look  func(fd uintptr)
+	quiet bool // what the last look has found
+}
 
 // quiet reports whether c is open and has nothing to read. It reads nothing.
-func quiet(c net.Conn) bool {
-	sc, ok := c.(syscall.Conn)
-	if !ok {
-		return true
+func (c *conn) quiet() bool {
+	p := &c.probe
+	if p.look == nil {
+		sc, ok := c.Conn.(syscall.Conn)
+		if !ok {
+			return true
+		}
+		var err error
+		if p.raw, err = sc.SyscallConn(); err != nil {
+			return false
+		}
+		p.look = func(fd uintptr) {
+			var b [1]byte
+			_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+			p.quiet = err == syscall.EAGAIN || err == syscall.EINTR
+		}
 	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return false
-	}
-	idle := false
-	err = raw.Control(func(fd uintptr) {
-		var b [1]byte
-		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		idle = err == syscall.EAGAIN || err == syscall.EINTR
-	})
-	return idle && err == nil
+	p.quiet = false
+	return p.raw.Control(p.look) == nil && p.quiet
 }

@@ -48,14 +48,15 @@ func (r *Reply) exchange(call *Call) error {
 		return err
 	}
 	h := &r.resp.Header
+	if len(h.ContentEncoding()) == 0 {
+		r.Body = r.body()
+		return nil
+	}
 	d, err := codec.Decompress(string(h.ContentEncoding()), r.body())
 	if err != nil {
 		return fmt.Errorf("body with content encoding %q: %w", h.ContentEncoding(), r.c.reason(err))
 	}
-	r.Body = d
-	if len(h.ContentEncoding()) > 0 {
-		r.decoded = d
-	}
+	r.Body, r.decoded = d, d
 	return nil
 }
 

@@ -186,7 +186,7 @@ func TestStaleConnection(t *testing.T) {
 		until(t, "the idle connection closed", never, func() bool {
 			tr.pool.mu.Lock()
 			defer tr.pool.mu.Unlock()
-			return !quiet(tr.pool.conns[0].Conn)
+			return !tr.pool.conns[0].quiet()
 		})
 	}
 	if c, r := g.conns.Load(), g.requests.Load(); c != 3 || r != 3 {
@@ -295,7 +295,7 @@ func TestUnaskedAnswer(t *testing.T) {
 	until(t, "the unasked answer arrived", never, func() bool {
 		tr.pool.mu.Lock()
 		defer tr.pool.mu.Unlock()
-		return !quiet(tr.pool.conns[0].Conn)
+		return !tr.pool.conns[0].quiet()
 	})
 	if got := exchange(t, tr, get()); got != "mine 2" {
 		t.Fatal(got)

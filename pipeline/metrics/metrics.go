@@ -58,6 +58,7 @@ type Metrics struct {
 	mu                      sync.Mutex
 	turns, models, rejected limited
 	counters                map[series]*metrics.Counter
+	costs                   map[series]*metrics.FloatCounter
 }
 
 // series is a counter by its family and the values of its labels.
@@ -74,6 +75,8 @@ func New() *Metrics {
 		turns:    limited{max: maxTurns},
 		models:   limited{max: maxModels},
 		rejected: limited{max: maxRejected},
+		counters: map[series]*metrics.Counter{},
+		costs:    map[series]*metrics.FloatCounter{},
 	}
 }
 
@@ -99,7 +102,7 @@ func (m *Metrics) Record(t *pipeline.Turn, o pipeline.Outcome) {
 		provider, model = clean(t.Provider.Name()), clean(t.UpstreamID) // which names a model that is served
 	}
 	m.mu.Lock()
-	turn, served := m.turns.admit(status, code, provider), m.models.admit(provider, model)
+	turn, served := m.turns.admit([3]string{status, code, provider}), m.models.admit([3]string{provider, model})
 	m.mu.Unlock()
 	by := provider
 	if !turn {
@@ -122,7 +125,7 @@ func (m *Metrics) Record(t *pipeline.Turn, o pipeline.Outcome) {
 		}
 	}
 	if d := t.Cost.Decimal(); d != nil && !d.IsNegative() {
-		m.set.GetOrCreateFloatCounter(name("turn_cost_usd_total", "provider", provider, "model", model)).Add(d.InexactFloat64())
+		m.cost(provider, model).Add(d.InexactFloat64())
 	}
 }
 
@@ -133,11 +136,21 @@ func (m *Metrics) counter(s series, a, b, c string) *metrics.Counter {
 	if n := m.counters[s]; n != nil {
 		return n
 	}
-	if m.counters == nil {
-		m.counters = map[series]*metrics.Counter{}
-	}
 	n := m.set.GetOrCreateCounter(name(s.family, a, s.a, b, s.b, c, s.c))
 	m.counters[s] = n
+	return n
+}
+
+// cost is the counter of what a model has cost.
+func (m *Metrics) cost(provider, model string) *metrics.FloatCounter {
+	s := series{family: "turn_cost_usd_total", a: provider, b: model}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n := m.costs[s]; n != nil {
+		return n
+	}
+	n := m.set.GetOrCreateFloatCounter(name(s.family, "provider", provider, "model", model))
+	m.costs[s] = n
 	return n
 }
 
@@ -145,7 +158,7 @@ func (m *Metrics) counter(s series, a, b, c string) *metrics.Counter {
 func (m *Metrics) Rejected(code pipeline.Code) {
 	value := clean(string(code))
 	m.mu.Lock()
-	ok := m.rejected.admit(value)
+	ok := m.rejected.admit([3]string{value})
 	m.mu.Unlock()
 	if !ok {
 		value = other
@@ -211,23 +224,22 @@ func name(family string, labels ...string) string {
 
 // limited are the combinations of values that a family's labels have had.
 type limited struct {
-	seen map[string]bool
+	seen map[[3]string]bool
 	max  int
 }
 
 // admit reports whether values are among the first max combinations.
-func (l *limited) admit(values ...string) bool {
-	key := strings.Join(values, "\n")
-	if l.seen[key] {
+func (l *limited) admit(values [3]string) bool {
+	if l.seen[values] {
 		return true
 	}
 	if len(l.seen) >= l.max {
 		return false
 	}
 	if l.seen == nil {
-		l.seen = map[string]bool{}
+		l.seen = map[[3]string]bool{}
 	}
-	l.seen[key] = true
+	l.seen[values] = true
 	return true
 }
 

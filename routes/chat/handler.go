@@ -112,8 +112,7 @@ func watch(alive func() bool, cancel context.CancelCauseFunc) (stop func()) {
 
 // turn takes what matters of the request: nothing else of a RequestCtx outlives the handler.
 func (h *Handler) turn(ctx *fasthttp.RequestCtx) (*pipeline.Turn, error) {
-	id := xid.New()
-	t := &pipeline.Turn{ID: hex.EncodeToString(id[:]), Received: time.Now(), Header: HeaderOf(ctx), System: h.System, Silence: h.Preflight}
+	t := &pipeline.Turn{ID: hexID(xid.New()), Received: time.Now(), Header: headerOf(ctx), System: h.System, Silence: h.Preflight}
 	coding := string(ctx.Request.Header.ContentEncoding())
 	if coding == "" {
 		t.Body = ctx.Request.Body() // the server lets its handlers keep it
@@ -133,6 +132,12 @@ func (h *Handler) turn(ctx *fasthttp.RequestCtx) (*pipeline.Turn, error) {
 	return t, nil
 }
 
+func hexID(id xid.ID) string {
+	var b [2 * len(id)]byte
+	hex.Encode(b[:], id[:])
+	return string(b[:])
+}
+
 // unpack decodes body up to one byte more than limit.
 func unpack(coding string, body []byte, limit int) ([]byte, error) {
 	r, err := codec.Decompress(coding, bytes.NewReader(body))
@@ -143,13 +148,10 @@ func unpack(coding string, body []byte, limit int) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, int64(limit)+1))
 }
 
-// HeaderOf copies what stages look at of a request's header.
-func HeaderOf(ctx *fasthttp.RequestCtx) pipeline.Header {
+// headerOf copies what stages look at of a request's header. Its Authorization has been looked at.
+func headerOf(ctx *fasthttp.RequestCtx) pipeline.Header {
 	r := &ctx.Request.Header
 	h := pipeline.Header{Accept: string(r.Peek("Accept")), UserAgent: string(r.UserAgent())}
-	for _, v := range r.PeekAll("Authorization") {
-		h.Authorization = append(h.Authorization, string(v))
-	}
 	if h.SessionID = strings.TrimSpace(string(r.Peek("X-Client-Session-Id"))); h.SessionID == "" {
 		h.SessionID = strings.TrimSpace(string(r.Peek("X-Session-Id")))
 	}

@@ -48,7 +48,7 @@ type sse struct {
 
 func newSSE(t *pipeline.Turn, wire Wire, yield func([]byte, error) bool) *sse {
 	s := encoders.Get().(*sse)
-	s.turn, s.wire, s.yield = t, wire, yield
+	s.turn, s.wire, s.yield, s.looked = t, wire, yield, time.Now()
 	s.head = append(appendHead(s.head, t, "chat.completion.chunk", wire.Label), `"delta":`...)
 	return s
 }

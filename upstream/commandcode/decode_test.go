@@ -61,7 +61,7 @@ func TestEvents(t *testing.T) {
 		`{"type":"tool-input-delta","id":"c","delta":"{\""}`:                                            `delta[c ]<{\">`,
 		`{"type":"tool-input-end","id":"c"}`:                                                            "end[c ]",
 		`{"type":"tool-call","toolCallId":"c","toolName":"w","input":{"a": 1.0,"a":"é\u00e9"}}`:         `call[c w]<{\"a\": 1.0,\"a\":\"é\\u00e9\"}>`,
-		`{"type":"finish-step","finishReason":"tool-calls","rawFinishReason":"tool_calls"}`:             "step{4/tool-calls/tool-calls}",
+		`{"type":"finish-step","finishReason":"tool-calls","rawFinishReason":"tool_calls"}`:             "step{4/tool-calls}",
 		`{"type":"finish-step","finishReason":"stop","usage":{"inputTokens":9,"outputTokens":2}}`:       "step{1/stop 9/0/0/2/0  }",
 		`{"type":"finish-step","providerMetadata":{"gateway":{"cost":"0.1","generationId":"g"}}}`:       "step{0/ 0/0/0/0/0 0.1 g}",
 		`{"type":"provider-metadata","providerMetadata":{"gateway":{"cost":"0.1","generationId":"g"}}}`: "cost{0/ 0/0/0/0/0 0.1 g}",

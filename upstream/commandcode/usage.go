@@ -10,7 +10,10 @@ import (
 // finish translates the two finish reasons of an event. Either may name what happened; the worse counts.
 func finish(unified, raw codec.Text) pipeline.StepInfo {
 	a, b := normalise(unified), normalise(raw)
-	info := pipeline.StepInfo{Raw: strings.Trim(a+"/"+b, "/")}
+	info := pipeline.StepInfo{Raw: a}
+	if a != b {
+		info.Raw = strings.Trim(a+"/"+b, "/")
+	}
 	for _, r := range []pipeline.Reason{pipeline.ReasonFault, pipeline.ReasonContentFilter, pipeline.ReasonLength, pipeline.ReasonToolCalls, pipeline.ReasonStop} {
 		if reasons[a] == r || reasons[b] == r {
 			info.Reason = r
@@ -21,6 +24,9 @@ func finish(unified, raw codec.Text) pipeline.StepInfo {
 }
 
 func normalise(t codec.Text) string {
+	if w, ok := words[string(t)]; ok { // most
+		return w
+	}
 	return strings.ReplaceAll(strings.ToLower(t.String()), "_", "-")
 }
 
@@ -47,6 +53,15 @@ var reasons = map[string]pipeline.Reason{
 	"end-turn":      pipeline.ReasonStop,
 	"stop-sequence": pipeline.ReasonStop,
 }
+
+// words are those that are written as here already.
+var words = func() map[string]string {
+	m := map[string]string{"": ""}
+	for w := range reasons {
+		m[w] = w
+	}
+	return m
+}()
 
 // counts are the members of a usage object. -1 stands for not said.
 type counts struct {

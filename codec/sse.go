@@ -20,7 +20,9 @@ const (
 // SSE appends server-sent events to one buffer, each in one piece, so that a caller sends many with one write. The zero value
 // is ready to use. What it holds is valid until Reset.
 type SSE struct {
-	buf []byte // empty, or the room for the framing and the events
+	buf  []byte // empty, or the room for the framing and the events
+	lead int    // how long the beginning of a Text is that still lies there although buf is empty; 0 for none
+	key  string // of that Text
 }
 
 // Bytes returns what was appended since Reset. Borrowed.
@@ -35,9 +37,13 @@ func (s *SSE) Cap() int { return cap(s.buf) }
 // Reset empties the buffer and keeps its memory.
 func (s *SSE) Reset() { s.buf = s.buf[:0] }
 
+// Renew does so before a Text gets another head.
+func (s *SSE) Renew() { s.buf, s.lead = s.buf[:0], 0 }
+
 // begun is the buffer to append an event to.
 func (s *SSE) begun() []byte {
 	if len(s.buf) == 0 {
+		s.lead = 0
 		return append(s.buf, make([]byte, chunkRoom)...)
 	}
 	return s.buf
@@ -74,9 +80,19 @@ func (s *SSE) Data(parts ...[]byte) {
 	s.buf = append(b, sseEnd...)
 }
 
-// Text appends one event whose data is head, key, a Text, and tail: a delta. It is the hot path.
+// Text appends one event whose data is head, key, a Text, and tail: a delta. It is the hot path. The head is the same until Renew: where
+// the last such event began the buffer too, its beginning is still there.
 func (s *SSE) Text(head []byte, key string, t Text, tail string) {
-	b := append(append(append(s.begun(), sseData...), head...), key...)
+	first := len(s.buf) == 0
+	var b []byte
+	if first && s.lead > 0 && s.key == key {
+		b = s.buf[:s.lead]
+	} else {
+		b = append(append(append(s.begun(), sseData...), head...), key...)
+		if first {
+			s.lead, s.key = len(b), key
+		}
+	}
 	b = append(append(b, t...), tail...)
 	s.buf = append(b, sseEnd...)
 }

@@ -15,6 +15,7 @@ import (
 // conn is an open connection of a client. It is busy from when a whole request has come until its answer has gone.
 type conn struct {
 	*net.TCPConn
+	muted  bool // the header that is written next is dropped
 	ln     *listener
 	busy   atomic.Bool
 	linger atomic.Bool // the client may still be sending: it is to see the answer before the connection goes
@@ -24,7 +25,6 @@ type conn struct {
 	active bool      // a request has begun
 	readBy time.Time // read deadline of the request's part that is read, zero for none
 	late   bool      // a read has run into it, or into the limit between two bytes
-	muted  bool      // the header that is written next is dropped
 	ending int       // how many bytes of the end of that header have been
 }
 

@@ -33,27 +33,33 @@ func Account(books ...Accounts) pipeline.Stage {
 		Events: func(t *pipeline.Turn, in pipeline.Stream) pipeline.Stream {
 			return func(yield func(*pipeline.Event, error) bool) {
 				t.Outcome.Status = pipeline.StatusAborted // unless more becomes known
-				in(func(ev *pipeline.Event, err error) bool {
-					account(t, ev, err)
-					return yield(ev, err)
-				})
+				a := &account{yield: yield, turn: t}
+				in(a.take)
 			}
 		},
 	}
 }
 
-func account(t *pipeline.Turn, ev *pipeline.Event, err error) {
-	o := &t.Outcome
+type account struct {
+	yield func(*pipeline.Event, error) bool
+	said  bool // the time of the first delta is taken down
+	turn  *pipeline.Turn
+}
+
+func (a *account) take(ev *pipeline.Event, err error) bool {
 	switch {
 	case err != nil:
-		failed(o, err)
+		failed(&a.turn.Outcome, err)
 	case ev.Kind == pipeline.Text, ev.Kind == pipeline.Reasoning, ev.Kind == pipeline.ToolCall:
-		if o.First == 0 {
-			o.First = time.Since(t.Received)
+		if !a.said {
+			a.said = true
+			a.turn.Outcome.First = time.Since(a.turn.Received)
 		}
 	case ev.Kind == pipeline.Finish:
+		o := &a.turn.Outcome
 		o.Status, o.Reason = pipeline.StatusDone, ev.Step.Reason
 	}
+	return a.yield(ev, err)
 }
 
 func failed(o *pipeline.Outcome, err error) {

@@ -55,7 +55,7 @@ func newSSE(t *pipeline.Turn, wire Wire, yield func([]byte, error) bool) *sse {
 
 // release gives the encoder back, with its memory.
 func (s *sse) release() {
-	if s.out.Reset(); s.out.Cap() <= keepFrameBytes && cap(s.scratch) <= keepFrameBytes {
+	if s.out.Renew(); s.out.Cap() <= keepFrameBytes && cap(s.scratch) <= keepFrameBytes {
 		*s = sse{out: s.out, head: s.head[:0], scratch: s.scratch[:0]}
 		encoders.Put(s)
 	}

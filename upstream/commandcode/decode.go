@@ -2,6 +2,7 @@ package commandcode
 
 import (
 	"bytes"
+	"sync"
 	"time"
 
 	"amplifier-agent/codec"
@@ -18,8 +19,7 @@ const costWait = 250 * time.Millisecond
 type Decoder struct {
 	mask    *secret.Mask // takes credentials out of errors
 	of      *Provider    // which hears of them; nil for none
-	s       codec.Scanner
-	l       line
+	*parsed              // while a line is decoded
 	scratch []byte
 
 	step     pipeline.StepInfo // handed out with an event
@@ -33,6 +33,15 @@ type Decoder struct {
 	ended    bool              // the end of the round was handed out
 }
 
+// parsed is what decoding a line takes. It is lent: among many streams it is in the processor's cache, and one of a stream's own would
+// not be.
+type parsed struct {
+	s codec.Scanner
+	l line
+}
+
+var parsers = sync.Pool{New: func() any { return new(parsed) }}
+
 var _ upstream.Decoder = (*Decoder)(nil)
 
 // NewDecoder returns a Decoder for one answer. What mask knows is taken out of the upstream's errors; it may be nil.
@@ -43,6 +52,14 @@ func (p *Provider) decoder() upstream.Decoder { return &Decoder{mask: p.mask, of
 
 // Line implements upstream.Decoder.
 func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
+	p := parsers.Get().(*parsed)
+	d.parsed = p
+	d.line(b, out)
+	d.parsed = nil
+	parsers.Put(p)
+}
+
+func (d *Decoder) line(b []byte, out *upstream.Emitter) {
 	l := &d.l
 	if !l.parse(&d.s, b) {
 		return

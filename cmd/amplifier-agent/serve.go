@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"amplifier-agent/cmd/internal/gcpace"
 	"amplifier-agent/cmd/internal/lifecycle"
 	"amplifier-agent/pipeline/secret"
 	"amplifier-agent/routes"
@@ -106,6 +107,7 @@ func withServer(ctx context.Context, o serveOptions, stderr io.Writer, publish b
 			}
 		}()
 	}
+	defer gcpace.Start()()
 	banner(stderr, ln.Addr().String(), url, o)
 
 	used := make(chan error, 1)

@@ -14,6 +14,9 @@ const usageWait = 250 * time.Millisecond
 
 // Decoder decodes the lines of one answer. It implements upstream.Decoder. Lines that are no JSON objects are passed over.
 type Decoder struct {
+	mould   codec.Mould   // of the last chunk that was a delta and nothing else
+	moulded pipeline.Kind // of which kind
+
 	mask    *secret.Mask                           // takes credentials out of errors
 	judge   func(*pipeline.Error, *upstream.Fault) // sees errors that the upstream reports; nil for nobody
 	outer   codec.Scanner                          // of a line, then of its choices
@@ -36,6 +39,10 @@ func NewDecoder(mask *secret.Mask) *Decoder { return &Decoder{mask: mask} }
 
 // Line implements upstream.Decoder.
 func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
+	if t, clean, ok := d.mould.Text(b); ok && !d.finished && !d.ended {
+		out.Delta(d.moulded, t, clean)
+		return
+	}
 	c := &d.chunk
 	if d.ended || !c.parse(&d.outer, b) {
 		return
@@ -52,11 +59,15 @@ func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
 	d.heard = d.heard || c.choices != nil
 	said := d.account(c.usage, c.cost)
 	if c.choices != nil {
+		n := 0
 		d.outer.Reset(c.choices)
-		for d.outer.Array(); d.outer.Elem() && !out.Dead(); {
+		for d.outer.Array(); d.outer.Elem() && !out.Dead(); n++ {
 			d.choice.read(&d.outer)
 			said = d.account(d.choice.usage, nil) || said
 			d.answer(out)
+		}
+		if n == 1 && !present(c.usage) && !present(c.cost) {
+			d.learn(b)
 		}
 	}
 	if said && d.finished && len(c.choices) <= len("[]") { // beside a choice it may be what was used so far
@@ -106,6 +117,25 @@ func (d *Decoder) answer(out *upstream.Emitter) {
 	if len(c.finish.text) > 0 {
 		d.finished = true
 		d.end.Reason, d.end.Raw = finish(c.finish.text)
+	}
+}
+
+// learn has lines like b, of one choice, told by their text if that is all that they say.
+func (d *Decoder) learn(b []byte) {
+	c := &d.choice
+	f, kind := c.content, pipeline.Text
+	if r := c.reasoning[0].or(c.reasoning[1]); len(r.text) > 0 {
+		if len(f.text) > 0 {
+			return
+		}
+		f, kind = r, pipeline.Reasoning
+	}
+	if c.parts != nil || len(c.refusal.text) > 0 || c.details != nil || c.calls != nil || c.function != nil || len(c.finish.text) > 0 ||
+		present(c.usage) || present(c.err) || c.message != nil {
+		return
+	}
+	if d.mould.Learn(b, f.text) {
+		d.moulded = kind
 	}
 }
 

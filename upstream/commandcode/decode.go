@@ -17,20 +17,23 @@ const costWait = 250 * time.Millisecond
 // Decoder decodes the lines of one answer. It implements upstream.Decoder. Lines that are no JSON objects, and events that
 // nobody knows, are passed over.
 type Decoder struct {
+	mould    codec.Mould   // of the last delta
+	moulded  pipeline.Kind // of which kind
+	finished bool          // finish has come
+
 	mask    *secret.Mask // takes credentials out of errors
 	of      *Provider    // which hears of them; nil for none
 	*parsed              // while a line is decoded
 	scratch []byte
 
-	step     pipeline.StepInfo // handed out with an event
-	end      pipeline.StepInfo // what finish has said
-	last     pipeline.StepInfo // what the last finish-step has said
-	wrote    int64             // to the cache, by all finish-steps
-	stepped  bool              // a finish-step has come
-	finished bool              // finish has come
-	costed   bool              // the cost of the last step has come
-	heard    bool              // a line was an event
-	ended    bool              // the end of the round was handed out
+	step    pipeline.StepInfo // handed out with an event
+	end     pipeline.StepInfo // what finish has said
+	last    pipeline.StepInfo // what the last finish-step has said
+	wrote   int64             // to the cache, by all finish-steps
+	stepped bool              // a finish-step has come
+	costed  bool              // the cost of the last step has come
+	heard   bool              // a line was an event
+	ended   bool              // the end of the round was handed out
 }
 
 // parsed is what decoding a line takes. It is lent: among many streams it is in the processor's cache, and one of a stream's own would
@@ -52,6 +55,10 @@ func (p *Provider) decoder() upstream.Decoder { return &Decoder{mask: p.mask, of
 
 // Line implements upstream.Decoder.
 func (d *Decoder) Line(b []byte, out *upstream.Emitter) {
+	if t, clean, ok := d.mould.Text(b); ok && !d.finished {
+		out.Delta(d.moulded, t, clean)
+		return
+	}
 	p := parsers.Get().(*parsed)
 	d.parsed = p
 	d.line(b, out)
@@ -74,11 +81,9 @@ func (d *Decoder) line(b []byte, out *upstream.Emitter) {
 	}
 	switch string(l.typ) {
 	case "text-delta":
-		f := l.text.or(l.delta)
-		out.Delta(pipeline.Text, f.text, f.clean)
+		d.delta(b, pipeline.Text, out)
 	case "reasoning-delta":
-		f := l.text.or(l.delta)
-		out.Delta(pipeline.Reasoning, f.text, f.clean)
+		d.delta(b, pipeline.Reasoning, out)
 	case "tool-input-start", "tool-input-delta", "tool-input-end", "tool-call", "tool-call-delta", "tool-result", "tool-error":
 		d.tool(out)
 	case "finish-step":
@@ -97,6 +102,14 @@ func (d *Decoder) line(b []byte, out *upstream.Emitter) {
 		}
 	default: // start, start-step, the starts and ends of blocks, and what is not known
 	}
+}
+
+func (d *Decoder) delta(b []byte, kind pipeline.Kind, out *upstream.Emitter) {
+	f := d.l.text.or(d.l.delta)
+	if d.mould.Learn(b, f.text) {
+		d.moulded = kind
+	}
+	out.Delta(kind, f.text, f.clean)
 }
 
 func (d *Decoder) tool(out *upstream.Emitter) {

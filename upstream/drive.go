@@ -25,6 +25,7 @@ type Emitter struct {
 	refused bool
 
 	said   bool      // something of an answer was handed over
+	call   *Call     // whose body is held in case it must be sent again; nil for none
 	shown  bool      // so was an Idle: whoever serves the stream may have settled for a status
 	held   time.Time // until then no Idle is handed over, unless something is said, so that a failure can still be a status
 	keep   bool      // a failure is kept here as long as nothing was said
@@ -46,10 +47,20 @@ func (e *Emitter) Emit(ev pipeline.Event) bool {
 			return false
 		}
 	}
-	e.said = e.said || ev.Kind != pipeline.Flush && ev.Kind != pipeline.Idle
+	if !e.said && ev.Kind != pipeline.Flush && ev.Kind != pipeline.Idle {
+		e.speak()
+	}
 	e.ev = ev
 	e.dead = !e.yield(&e.ev, nil)
 	return !e.dead
+}
+
+// speak notes that something of an answer is handed over: what was asked is not asked again, and may go.
+func (e *Emitter) speak() {
+	e.said = true
+	if e.call != nil {
+		e.call.Body, e.call = nil, nil
+	}
 }
 
 // Delta hands over a piece of text: the hot path of Emit. An empty one says nothing, and is not handed over.
@@ -57,7 +68,9 @@ func (e *Emitter) Delta(kind pipeline.Kind, t codec.Text, clean bool) bool {
 	if e.dead || len(t) == 0 {
 		return !e.dead
 	}
-	e.said = true
+	if !e.said {
+		e.speak()
+	}
 	e.ev = pipeline.Event{Kind: kind, Clean: clean, Text: t}
 	e.dead = !e.yield(&e.ev, nil)
 	return !e.dead
@@ -171,9 +184,9 @@ func Drive(body io.Reader, opt codec.LineOptions, d Decoder, out *Emitter, limit
 
 // Stream runs an exchange: the call, then the lines of the answer's body through a decoder that begin makes. An answer whose status
 // is not 200 goes to refuse, which makes an error of it. What fails in passing, before anything was said, is tried again (rulings
-// 14). It is the body of a Provider's stream.
+// 14). It is the body of a Provider's stream. The body of call is given up once something of an answer has come.
 func (t *Transport) Stream(ctx context.Context, call *Call, opt codec.LineOptions, begin func() Decoder, out *Emitter, refuse func(*Reply) error) {
-	out.keep = true
+	out.keep, out.call = true, call
 	start := time.Now()
 	for try := 1; ; try++ {
 		err := t.exchange(ctx, call, opt, begin(), out, refuse)

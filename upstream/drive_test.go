@@ -176,3 +176,20 @@ func TestDriveAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations for 10 lines, %v for 1000", a, b)
 	}
 }
+
+// TestBodyIsGivenUp once something of an answer has come, and no sooner: until then it may have to be sent again.
+func TestBodyIsGivenUp(t *testing.T) {
+	call := &Call{Body: []byte("a request")}
+	out := NewEmitter(func(*pipeline.Event, error) bool { return true })
+	out.call = call
+	out.Emit(pipeline.Event{Kind: pipeline.Flush})
+	out.Emit(pipeline.Event{Kind: pipeline.Idle})
+	out.Delta(pipeline.Text, nil, true)
+	if call.Body == nil {
+		t.Error("the body is gone before anything was said")
+	}
+	out.Delta(pipeline.Text, codec.Text("a word"), true)
+	if call.Body != nil {
+		t.Error("the body is held")
+	}
+}

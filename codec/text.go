@@ -60,14 +60,19 @@ func (t Text) AppendTo(dst []byte) []byte {
 func AppendText[T []byte | string](dst []byte, s T) []byte {
 	start := 0
 	for i := 0; i < len(s); {
+		if i += leadingPlain(s[i:]); i == len(s) {
+			break
+		}
 		c := s[i]
+		if e := escapes[c]; e != 0 {
+			dst = append(append(dst, s[start:i]...), '\\', e)
+			i++
+			start = i
+			continue
+		}
 		if c < utf8.RuneSelf {
-			if plain[c] {
-				i++
-				continue
-			}
 			dst = append(dst, s[start:i]...)
-			dst = appendControl(dst, c)
+			dst = appendHex(dst, rune(c))
 			i++
 			start = i
 			continue
@@ -241,18 +246,14 @@ func appendHex(dst []byte, r rune) []byte {
 
 // appendControl appends the escape of a quote, a backslash or a control character.
 func appendControl(dst []byte, c byte) []byte {
-	switch c {
-	case '"', '\\':
-		return append(dst, '\\', c)
-	case '\n':
-		return append(dst, '\\', 'n')
-	case '\r':
-		return append(dst, '\\', 'r')
-	case '\t':
-		return append(dst, '\\', 't')
+	if e := escapes[c]; e != 0 {
+		return append(dst, '\\', e)
 	}
 	return appendHex(dst, rune(c))
 }
+
+// escapes are the letters of short escapes, by what they stand for.
+var escapes = [256]byte{'"': '"', '\\': '\\', '\n': 'n', '\r': 'r', '\t': 't'}
 
 // hex4 reads four hexadecimal digits; -1 if they are not.
 func hex4(b []byte) rune {
@@ -306,6 +307,33 @@ func firstSpecial(b []byte) int {
 	}
 	return i
 }
+
+// leadingPlain is firstSpecial for both forms of text. It looks at a few bytes one by one before it takes them by eights: in text with many
+// escapes the next one is near.
+func leadingPlain[T []byte | string](s T) int {
+	i := 0
+	for ; i < min(near, len(s)); i++ {
+		if c := s[i]; c >= utf8.RuneSelf || !plain[c] {
+			return i
+		}
+	}
+	for ; i+8 <= len(s); i += 8 {
+		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		if m := specials(w); m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+	}
+	for ; i < len(s); i++ {
+		if c := s[i]; c >= utf8.RuneSelf || !plain[c] {
+			break
+		}
+	}
+	return i
+}
+
+// near is how many bytes that is.
+const near = 4
 
 const (
 	ones  = 0x0101010101010101

@@ -26,6 +26,7 @@ type fold struct {
 	yield  func(*pipeline.Event, error) bool
 	steps  pipeline.Usage
 	costs  []spent
+	room   [1]spent // of costs, for most rounds
 	closed bool
 }
 
@@ -73,6 +74,8 @@ func (f *fold) of(generation string) *spent {
 // step takes the cost of a step, which may have come before it.
 func (f *fold) step(s *pipeline.StepInfo) {
 	switch c := f.of(s.Generation); {
+	case c == nil && f.costs == nil:
+		f.costs = append(f.room[:0], spent{s.Generation, s.Cost})
 	case c == nil:
 		f.costs = append(f.costs, spent{s.Generation, s.Cost})
 	case s.Cost.Known():

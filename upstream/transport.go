@@ -136,7 +136,7 @@ func (t *Transport) Open(ctx context.Context, call *Call, w Watcher) (*Reply, er
 			}
 		}
 		c.bind(w, due, t.idle)
-		r := &Reply{t: t, c: c, unbind: context.AfterFunc(ctx, func() { _ = c.Conn.Close() })}
+		r := &Reply{t: t, c: c, unbind: context.AfterFunc(ctx, c.shut)}
 		err := r.exchange(call)
 		if err == nil {
 			return r, nil
@@ -195,7 +195,7 @@ func (t *Transport) connect(ctx context.Context, due *time.Time, w Watcher) (*co
 	if t.tls != nil {
 		tc := tls.Client(c.stream, t.tls)
 		c.bind(w, *due, 0) // ctx ends before any silence is too long
-		unbind := context.AfterFunc(ctx, func() { _ = c.Conn.Close() })
+		unbind := context.AfterFunc(ctx, c.shut)
 		err := tc.Handshake()
 		switch {
 		case !unbind():

@@ -87,9 +87,10 @@ func (m *Metrics) Build(version string) {
 
 // Running is a stage that counts the turns that run. It stands outermost.
 func (m *Metrics) Running() pipeline.Stage {
+	dec := m.running.Dec
 	return pipeline.Stage{Name: "running", Request: func(_ context.Context, t *pipeline.Turn) error {
 		m.running.Inc()
-		t.AtEnd(m.running.Dec)
+		t.AtEnd(dec)
 		return nil
 	}}
 }

@@ -222,15 +222,20 @@ func (p *Provider) body(q *pipeline.Round, session string) []byte {
 // call is what asks for q.
 func (p *Provider) call(q *pipeline.Round) *upstream.Call {
 	session := sessionID(q.Conversation)
-	return &upstream.Call{
+	c := new(struct {
+		upstream.Call
+		header [8][2]string // room for most
+	})
+	c.Call = upstream.Call{
 		Method:  "POST",
 		Path:    "/alpha/generate",
-		Header:  append(p.header[:len(p.header):len(p.header)], [2]string{"x-session-id", session}),
+		Header:  append(append(c.header[:0], p.header...), [2]string{"x-session-id", session}),
 		Body:    p.body(q, session),
 		Silence: q.Silence,
 		Tries:   q.Tries,
 		Model:   q.Model,
 	}
+	return &c.Call
 }
 
 // Models implements pipeline.Provider.

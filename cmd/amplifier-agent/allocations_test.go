@@ -21,7 +21,7 @@ import (
 // these tests allocate nothing. The detector of races allocates too, and other systems may, so that they are not for those.
 const (
 	// maxRequestAllocs is of a request, its own JSON apart: what is left once each message has had its share taken away.
-	maxRequestAllocs = 105
+	maxRequestAllocs = 55
 	// maxMessageAllocs is of each message of a request: what reading it and writing it for the gateway takes.
 	maxMessageAllocs = 6
 	// maxDeltaAllocs is of a delta: nothing. What is beyond comes from what runs beside the request.

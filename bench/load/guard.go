@@ -13,9 +13,9 @@ import (
 // memory is the same on any machine, so that the speed of a machine does not matter. It is run again once before it fails: what
 // else a machine does meanwhile does matter, to runs as short as these.
 const (
-	maxBatchedTime = 3.3 // processor time for a delta where many come at once, in that of the relay
-	maxStreamKiB   = 51  // resident memory of an open stream
-	maxLargeTime   = 1.2 // time for a large answer, in that of the relay
+	maxBatchedTime = 2.0 // processor time for a delta where many come at once, in that of the relay
+	maxStreamKiB   = 44  // resident memory of an open stream
+	maxLargeTime   = 1.0 // time for a large answer, in that of the relay
 )
 
 // bound is the most that a figure may be.

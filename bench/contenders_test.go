@@ -41,6 +41,9 @@ func secureContenders(tb testing.TB, s *source) []contender {
 		withSilence(netHTTP(tb, "net-http-2-silence", s.tlsURL, s.roots, true))}
 }
 
+// silence is after how long a stream is to hear of it.
+const silence = 500 * time.Millisecond
+
 // patient is a Watcher that goes on.
 type patient struct{}
 
@@ -89,10 +92,7 @@ func withSilence(c contender) contender {
 		if err != nil {
 			return nil, err
 		}
-		p := &pump{got: make(chan []byte), free: make(chan []byte, 2), gone: make(chan struct{}), tick: time.NewTimer(500 * time.Millisecond)}
-		p.free <- make([]byte, 4<<10)
-		p.free <- make([]byte, 4<<10)
-		go p.run(x.body)
+		p := startPump(x.body, silence, func() bool { return (patient{}).Silent(nil) })
 		return &exchange{p, func(done bool) {
 			close(p.gone)
 			x.end(done)
@@ -106,10 +106,20 @@ type pump struct {
 	got, free chan []byte
 	gone      chan struct{}
 	err       error // once got is closed
+	every     time.Duration
+	silent    func() bool
 	tick      *time.Timer
 	arrived   bool
 	whole     []byte // the buffer of rest
 	rest      []byte
+}
+
+func startPump(body io.Reader, every time.Duration, silent func() bool) *pump {
+	p := &pump{got: make(chan []byte), free: make(chan []byte, 2), gone: make(chan struct{}), every: every, silent: silent, tick: time.NewTimer(every)}
+	p.free <- make([]byte, 4<<10)
+	p.free <- make([]byte, 4<<10)
+	go p.run(body)
+	return p
 }
 
 func (p *pump) run(body io.Reader) {
@@ -151,11 +161,11 @@ func (p *pump) Read(b []byte) (int, error) {
 			}
 			p.whole, p.rest, p.arrived = got, got, true
 		case <-p.tick.C: // reset when it fires and not at each read, which would cost more
-			if !p.arrived && !(patient{}).Silent(nil) {
+			if !p.arrived && !p.silent() {
 				return 0, io.ErrClosedPipe
 			}
 			p.arrived = false
-			p.tick.Reset(500 * time.Millisecond)
+			p.tick.Reset(p.every)
 		}
 	}
 	n := copy(b, p.rest)

@@ -38,6 +38,7 @@ const (
 	batchLines  = 27  // of a chunk that was gathered: 4 KiB
 	parkedLines = 1   // behind the header of an answer that then is silent
 	pace        = 2 * time.Millisecond
+	slowPace    = 50 * time.Millisecond
 )
 
 // linesOf are n lines of the answer.
@@ -77,6 +78,8 @@ func serveSource(c net.Conn, asked, gone func()) {
 			begin = nil
 		case "/paced":
 			each, wait = chunkOf(linesOf(1)), pace
+		case "/slow":
+			each, wait = chunkOf(linesOf(1)), slowPace
 		case "/lines":
 			each = bytes.Repeat(chunkOf(linesOf(1)), 100)
 		case "/batches":

@@ -17,7 +17,7 @@
 //	time to the first chunk      BenchmarkRequest, a small turn, beside the simulator alone
 //	transport                    BenchmarkTransport…, beside other clients; with the simulator: commandcode BenchmarkExchange200
 //	how an answer is written     BenchmarkResponse…: ways to write one with fasthttp, and when
-//	how silence is noticed       BenchmarkSilence: ways to hear of it on many connections
+//	how silence is noticed       BenchmarkSilence…: ways to hear of it on many connections
 //	books                        pipeline/ledger BenchmarkRecord
 //	the running program          bench/load
 //

@@ -181,3 +181,29 @@ func BenchmarkSilence(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSilenceRead is one connection at full speed, where few reads have to wait and less of what is measured is wake-ups. An
+// operation is a read of up to 4 KiB.
+func BenchmarkSilenceRead(b *testing.B) {
+	s := startSource(b)
+	for _, e := range sentries() {
+		b.Run(e.name, func(b *testing.B) {
+			c, err := s.call("/lines")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			r, stop := e.watch(c, silence, func() bool { return true })
+			defer stop()
+			buf := make([]byte, 4<<10)
+			b.ReportAllocs()
+			before := cpu(b)
+			for b.Loop() {
+				if _, err := r.Read(buf); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64((cpu(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/read")
+		})
+	}
+}

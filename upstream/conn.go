@@ -55,7 +55,7 @@ type conn struct {
 	br     *bufio.Reader // reads stream, from before the header of an answer until what came with it is read; else nil
 	reused bool
 	probe  probe
-	shut   func() // closes the connection, from any goroutine
+	shut   func()    // closes the connection, from any goroutine
 	parked time.Time // since when it has been idle
 }
 

@@ -248,23 +248,6 @@ func (s source) Name() string                                            { retur
 func (s source) Models(context.Context) ([]pipeline.Model, error)        { return nil, nil }
 func (s source) Stream(context.Context, *pipeline.Round) pipeline.Stream { return pipeline.Stream(s) }
 
-// TestSteadyStateAllocatesNothing: from line to frame, a stream of any length costs what its set-up costs.
-func TestSteadyStateAllocatesNothing(t *testing.T) {
-	for name, lines := range map[string]string{
-		"text":      `{"type":"text-delta","id":"txt-0","text":"a few \"words\" — 東京"}` + "\n",
-		"reasoning": `{"type":"reasoning-delta","id":"reasoning-0","text":"hm"}` + "\n",
-		"dirty":     `{"type":"text-delta","id":"t","text":"half \ud83d"}` + "\n" + `{"type":"text-delta","id":"t","text":"\ude00 whole"}` + "\n",
-		"unknown":   `{"type":"brand-new","text":"x"}` + "\n" + `not json` + "\n\n",
-	} {
-		short := testing.AllocsPerRun(50, func() { line2frame(100, []byte(lines)) })
-		long := testing.AllocsPerRun(50, func() { line2frame(1100, []byte(lines)) })
-		// One in a hundred would be ten: what is left is what the pools do under -race.
-		if more := long - short; more >= 10 {
-			t.Errorf("%s: %.1f allocations more for 1000 reads more", name, more)
-		}
-	}
-}
-
 // FuzzTranslate: whatever the upstream sends, the client gets a stream that every parser reads, or a status.
 func FuzzTranslate(f *testing.F) {
 	for _, s := range []string{

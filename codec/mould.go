@@ -15,13 +15,14 @@ type Mould struct {
 	misses int
 }
 
-// Text returns the text of a line that fits; ok is false if none does. It borrows from line. Clean is as Scanner.Clean.
+// Text returns the text of a line that fits, which is not empty; ok is false if the line does not. It borrows from line. Clean is as
+// Scanner.Clean. Decoders may take another member where one is empty, so that lines with an empty text do not fit.
 func (m *Mould) Text(line []byte) (t Text, clean, ok bool) {
 	if m.at == 0 || len(line) < len(m.line) || string(line[:m.at]) != string(m.line[:m.at]) {
 		return nil, false, false
 	}
 	end, f := scanString(line, m.at)
-	if end < 0 || string(line[end:]) != string(m.line[m.at:]) {
+	if end <= m.at || string(line[end:]) != string(m.line[m.at:]) {
 		return nil, false, false
 	}
 	m.misses = 0

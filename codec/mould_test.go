@@ -29,7 +29,7 @@ func (x *texts) scan(line []byte) (t codec.Text, clean, ok bool) {
 func TestMould(t *testing.T) {
 	const first = `{"type":"text-delta","text":"abc","id":7}`
 	for line, fits := range map[string]bool{
-		`{"type":"text-delta","text":"","id":7}`:                true,
+		`{"type":"text-delta","text":"","id":7}`:                false,
 		`{"type":"text-delta","text":"x","id":7}`:               true,
 		`{"type":"text-delta","text":"\"\\\u00e9 é 漢","id":7}`:  true,
 		`{"type":"text-delta","text":"\ud83d","id":7}`:          true, // not clean

@@ -4,7 +4,7 @@ import "time"
 
 // Deadlines bound how long a client may take for what it does. Each zero value means the default.
 type Deadlines struct {
-	Header time.Duration // for a request's header, from its first byte or, on a new connection, from the accept
+	Header time.Duration // for a request's header, from its first byte, which may take as long to come on a new connection
 	Body   time.Duration // for a request's body
 	Stall  time.Duration // between two bytes of a body
 	Write  time.Duration // for taking an answer that is not streamed

@@ -198,6 +198,10 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 func (s *Server) recovered(ctx *fasthttp.RequestCtx) {
 	if p := recover(); p != nil {
 		s.cfg.Log.Error("panic in a handler", "panic", p, "stack", string(debug.Stack()))
+		if c, ok := ctx.Conn().(*conn); ok && c.muted { // it has answered
+			_ = c.Close()
+			return
+		}
 		ctx.Response.Reset()
 		_ = s.guard.admit(ctx) // for its headers
 		s.refuse(ctx, fmt.Errorf("panic: %v", p))

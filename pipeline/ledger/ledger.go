@@ -190,6 +190,7 @@ func (l *Ledger) append(row []byte, first int) error {
 		if err := l.rotate(int64(len(row))); err != nil {
 			l.warn("the ledger grows beyond its limit: it cannot be moved aside", err)
 		}
+		l.looked = time.Time{} // another process may have moved it
 		size, err = l.current()
 	}
 	if err != nil {

@@ -328,7 +328,7 @@ func TestRotation(t *testing.T) {
 	a, b := open(t, path), open(t, path)
 	one := int64(len(appendRow(nil, turn("a", 0), pipeline.Outcome{})))
 	a.max, b.max = 2*one+2, 2*one+2
-	a.look, b.look = 0, 0
+	a.look, b.look = time.Hour, time.Hour        // a full file is looked for anyway
 	for n, l := range []*Ledger{a, b, b, a, a} { // b rotates; a notices
 		l.Record(&pipeline.Turn{ID: "a." + strconv.Itoa(n), Received: time.Unix(0, 0)}, pipeline.Outcome{})
 		if n == 3 {

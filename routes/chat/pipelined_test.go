@@ -2,12 +2,14 @@ package chat_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"amplifier-agent/pipeline"
 	"amplifier-agent/routes/chat/chattest"
 )
 
@@ -71,4 +73,22 @@ func next(t *testing.T, br *bufio.Reader) (*http.Response, []byte) {
 		t.Fatalf("read an answer: %v", err)
 	}
 	return resp, b
+}
+
+// TestPanicBehindAnAnswer: what goes wrong once an answer has ended adds nothing to it, nor to the next one.
+func TestPanicBehindAnAnswer(t *testing.T) {
+	s := start(t, setup{extra: []pipeline.Stage{{Name: "odd", Request: func(_ context.Context, t *pipeline.Turn) error {
+		t.AtEnd(func() { panic("odd") })
+		return nil
+	}}}})
+	c := s.dial(t)
+	raw(c, "HTTP/1.1", ask(true, "Reply with exactly: whole"))
+	br := bufio.NewReader(c)
+	_, body := next(t, br)
+	if a, err := chattest.Parser(true)(body); err != nil || a.Content != "whole" {
+		t.Errorf("%q, %v", body, err)
+	}
+	if rest, err := io.ReadAll(br); len(rest) > 0 {
+		t.Errorf("then %q, %v", rest, err)
+	}
 }

@@ -45,6 +45,10 @@ func (h *Handler) stream(ctx *fasthttp.RequestCtx, t *pipeline.Turn, frames pipe
 		if p := recover(); p != nil {
 			h.Log.Error("panic in a response", "turn", t.ID, "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", p)
+			if !r.began {
+				h.reject(ctx, t, err)
+				return
+			}
 		}
 		if err != nil { // the client cannot tell how much of the answer is missing
 			_ = r.conn.Close()

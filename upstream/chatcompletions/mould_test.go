@@ -18,6 +18,8 @@ func TestDeltasAreWhatTheySay(t *testing.T) {
 	forms := []string{
 		form(`"content":"%s"`, `,"finish_reason":null`, `,"usage":null`), form(`"role":"assistant","content":"%s"`, "", ""), form(`"reasoning_content":"%s"`, "", ""),
 		form(`"reasoning":"%s","content":""`, "", ""), form(`"reasoning":"%s","reasoning_content":"%[1]s"`, "", ""), form(`"content":"%s","reasoning":"why"`, "", ""),
+		form(`"reasoning_content":"%s","reasoning":"why"`, "", ""), form(`"reasoning":"%s","reasoning_content":"why"`, "", ""),
+		form(`"reasoning":{"text":"%s","summary":"sum"}`, "", ""),
 		form(`"content":"%s"`, "", `,"usage":{"prompt_tokens":1,"completion_tokens":1}`), form(`"content":"%s"`, "", `,"usage":{"prompt_tokens":2,"completion_tokens":9}`),
 		form(`"content":"%s"`, "", `,"cost":0.5`), form(`"content":"%s","refusal":"no"`, "", ""), form(`"content":["%s"]`, "", ""),
 		form(`"content":"%s"`, `},{"index":1,"delta":{"content":"too"}`, ""), form(`"content":"a","content":"%s"`, "", ""),

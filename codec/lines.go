@@ -106,7 +106,7 @@ func (r *LineReader) Fill(src io.Reader) error {
 	room := cap(r.buf) - len(r.buf)
 	n, err := src.Read(r.buf[len(r.buf):cap(r.buf)])
 	r.buf = r.buf[:len(r.buf)+n]
-	if n > room/2 && cap(r.buf) < growUntil { // not room: what framed the bytes may have been taken out of it
+	if n > room/2 && cap(r.buf) < growUntil { // not only a full one: what framed the bytes may have been taken out of them
 		r.grow()
 	}
 	if r.err = err; n > 0 {

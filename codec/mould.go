@@ -41,6 +41,3 @@ func (m *Mould) Learn(line []byte, t Text) bool {
 	m.at = at
 	return true
 }
-
-// Reset makes the mould ready for other lines, and keeps its memory.
-func (m *Mould) Reset() { m.at, m.misses = 0, 0 }
